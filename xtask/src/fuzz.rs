@@ -1,5 +1,6 @@
 //! Runs the fuzz targets: tests with `fuzz` in their names that call `bolero::check!`, in
-//! `punctual-wire`, `punctual-host` and `punctual-switch`.
+//! `punctual-wire`, `punctual-host` and `punctual-switch`. Each has kept inputs in
+//! `__fuzz__/MODULE__TARGET/corpus` beside its source, which it replays first.
 
 use crate::build::{test_binaries, tests_in};
 use crate::steps::Outcome;
@@ -61,6 +62,13 @@ struct Target {
 pub(crate) fn fuzz(options: &Options) -> anyhow::Result<Outcome> {
     let targets = targets(&options.names)?;
     println!("{} fuzz targets, {} s each", targets.len(), options.seconds);
+    for target in &targets {
+        let folder = corpus_folder(&target.name);
+        if !has_inputs(&target.directory, &folder) {
+            let name = &target.name;
+            return Ok(Outcome::Failed(format!("{name} has no kept inputs in {folder}")));
+        }
+    }
     let failures: Vec<String> =
         in_parallel(&targets, |target| run_target(target, options.seconds))?
             .into_iter()
@@ -94,9 +102,28 @@ fn targets(names: &[String]) -> anyhow::Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Whether a test is a fuzz target, by its name.
+/// Whether a test is a fuzz target, by its name. Others in the same files are about kept inputs or
+/// forged packets.
 fn is_target(name: &str) -> bool {
-    name.contains("fuzz")
+    name.contains("fuzz") && !name.contains("corpus") && !name.contains("forged")
+}
+
+/// The folder of a target's kept inputs, by its name: that in which bolero looks for them.
+fn corpus_folder(name: &str) -> String {
+    let mut parts: Vec<&str> = name.split("::").collect();
+    if let Some(last) = parts.last_mut() {
+        *last = last.strip_prefix("fuzz_").unwrap_or(last);
+    }
+    format!("__fuzz__/{}/corpus", parts.join("__"))
+}
+
+/// Whether a directory or one below it has this folder, with a file.
+fn has_inputs(directory: &Path, folder: &str) -> bool {
+    let files = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
+    files(directory.join(folder)).next().is_some()
+        || files(directory.into())
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .any(|entry| has_inputs(&entry.path(), folder))
 }
 
 /// Runs one target in a process of its own. Returns its output if it failed.
@@ -125,5 +152,22 @@ mod tests {
         let options = Options::parse(&["--seconds", "600", "endpoint"]).expect("options");
         assert_eq!(options, Options { seconds: 600.0, names: vec!["endpoint".into()] });
         assert!(Options::parse(&["--seconds"]).is_err() && Options::parse(&["-x"]).is_err());
+    }
+
+    #[test]
+    fn targets_have_kept_inputs() {
+        assert_eq!(corpus_folder("a::fuzz::fuzz_engine"), "__fuzz__/a__fuzz__engine/corpus");
+        assert_eq!(corpus_folder("fuzz::frame"), "__fuzz__/fuzz__frame/corpus");
+        let known = [
+            ("crates/host", "endpoint::fuzz::fuzz_engine"),
+            ("crates/wire", "fuzz_endpoints::fuzz_endpoint_pdq"),
+            ("crates/wire", "fuzz::fields_d3"),
+            ("crates/switch", "config::tests::fuzz_config"),
+        ];
+        for (directory, name) in known {
+            assert!(is_target(name));
+            assert!(has_inputs(&root().join(directory), &corpus_folder(name)), "{name}");
+        }
+        assert!(!is_target("endpoint::fuzz::corpus__write"));
     }
 }

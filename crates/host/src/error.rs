@@ -124,6 +124,19 @@ pub enum HostError {
     /// The MTU leaves no room for data, or is more than IP can carry.
     #[error("mtu = {0}: must be from 256B to 65000B; 1500B suits most networks")]
     Mtu(Bytes),
+    /// The MTU leaves a transport less room for data than peers accept, beside the headers and tags of
+    /// this endpoint.
+    #[error(
+        "mtu = {mtu}: leaves `{transport}` less than 128B of data a packet; choose {least} or more"
+    )]
+    SmallMtu {
+        /// The MTU.
+        mtu: Bytes,
+        /// The least MTU with which the transport works.
+        least: Bytes,
+        /// The transport.
+        transport: &'static str,
+    },
     /// The rate is too low.
     #[error("rate = {0}: must be 10Kbps or more")]
     Rate(punctual_core::Rate),

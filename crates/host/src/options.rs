@@ -11,6 +11,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+/// Bytes by which the IPv6 header is longer than that of IPv4, which packet sizes include.
+pub(crate) const IPV6_LONGER: Bytes = Bytes::new(20);
+
 /// Options of both ends of a transfer. They may differ, but the receiver paces the sender by the
 /// receiver's MTU and rate.
 #[derive(Debug, Clone)]
@@ -219,8 +222,8 @@ impl LinkOptions {
             return Err(HostError::Rate(self.rate));
         }
         self.ndp.validate().map_err(HostError::Transport)?;
-        // Packet sizes include the IPv4 header; the IPv6 header is 20 bytes longer.
-        let longer = Bytes::new(if is_ipv6 { 20 } else { 0 });
+        // Packet sizes include the IPv4 header.
+        let longer = if is_ipv6 { IPV6_LONGER } else { Bytes::ZERO };
         let (mtu, framing) = (self.mtu.saturating_sub(longer), self.framing + longer);
         self.ndp
             .check_nic(&NicInfo { host: HostId(0), rate: self.rate, mtu, framing, nics: 1 })

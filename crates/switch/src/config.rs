@@ -448,4 +448,19 @@ queue = { kind = "drop-tail", limit = "5packets" }
             }
         });
     }
+
+    /// `cargo test -p punctual-switch --lib corpus__write -- --ignored`
+    #[test]
+    #[ignore = "writes files"]
+    fn corpus__write() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/__fuzz__/config__tests__config/corpus");
+        std::fs::create_dir_all(dir).expect("a directory");
+        // Each change has a place, a kind and a byte; kinds replace, remove, repeat and insert.
+        for kind in 0..4u8 {
+            let changes = (0..4u8).flat_map(|n| [0, 40 * n, kind, 7 + 11 * n]);
+            let bytes: Vec<u8> = changes.collect();
+            std::fs::write(format!("{dir}/kind-{kind}.bin"), bytes).expect("a file");
+        }
+        std::fs::write(format!("{dir}/unchanged.bin"), []).expect("a file");
+    }
 }

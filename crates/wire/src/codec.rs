@@ -187,6 +187,8 @@ pub trait PacketCodec {
     fn switch_fields_at(&self) -> usize;
     /// See [`Codec::LONGER_BY`].
     fn longer_by(&self) -> u16;
+    /// Bytes of a packet's headers with those of IPv4 and UDP, at most.
+    fn headers_bytes(&self) -> u16;
     /// See [`Codec::segment_bytes`].
     fn segment_bytes(&self) -> Option<u16>;
     /// Whether a packet may open its flow, but carries no data that shows the flow's size.
@@ -234,6 +236,10 @@ impl<C: Codec> PacketCodec for C {
 
     fn longer_by(&self) -> u16 {
         C::LONGER_BY
+    }
+
+    fn headers_bytes(&self) -> u16 {
+        (IPV4_UDP_BYTES + ENVELOPE_BYTES + C::FIELDS_BYTES.1) as u16
     }
 
     fn segment_bytes(&self) -> Option<u16> {

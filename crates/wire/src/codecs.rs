@@ -115,6 +115,9 @@ macro_rules! codecs {
             fn longer_by(&self) -> u16 {
                 match self { $(AnyCodec::$Variant(_) => <$Type as Codec>::LONGER_BY,)* }
             }
+            fn headers_bytes(&self) -> u16 {
+                match self { $(AnyCodec::$Variant(codec) => codec.headers_bytes(),)* }
+            }
             fn segment_bytes(&self) -> Option<u16> {
                 match self { $(AnyCodec::$Variant(codec) => Codec::segment_bytes(codec),)* }
             }

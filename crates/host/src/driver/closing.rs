@@ -1,5 +1,6 @@
 //! The end of flows.
 
+use super::events::discard;
 use super::flow::Life;
 use super::{Driver, HERE, WireSet};
 use crate::timers::Alarm;
@@ -56,6 +57,9 @@ impl<S: WireSet> Driver<S> {
     /// Removes the state of a flow.
     pub(super) fn remove(&mut self, id: FlowId) {
         let Some(flow) = self.flows.remove(&id) else { return };
+        if let Some(answer) = &flow.delayed {
+            discard(answer, &mut self.ext);
+        }
         self.flows_changed = true;
         self.paced -= usize::from(self.lanes[flow.lane].has_ports());
         self.names.remove(&flow.name);

@@ -3,7 +3,7 @@
 use super::timeouts::coarse;
 use super::{ANSWER_DELAY, ANSWERS_MAX, Application, Driver, DriverError, WireSet, receive};
 use crate::timers::Alarm;
-use punctual_core::{ByteRange, Class, FlowEvent, FlowId, Instant, Packet, TimerChange};
+use punctual_core::{ByteRange, Class, ExtArena, FlowEvent, FlowId, Instant, Packet, TimerChange};
 use std::io;
 use std::net::SocketAddr;
 
@@ -44,7 +44,9 @@ impl<S: WireSet> Driver<S> {
                 }
                 if let Err(error) = &result {
                     // Bytes that are not stored must not be acknowledged.
-                    self.out.packets.clear();
+                    for packet in self.out.packets.drain(..) {
+                        discard(&packet, &mut self.ext);
+                    }
                     if let DriverError::Write(error) = error
                         && error.kind() == io::ErrorKind::ConnectionAborted
                     {
@@ -104,9 +106,7 @@ impl<S: WireSet> Driver<S> {
     /// Queues a packet at a NIC, or drops it if too many wait there.
     pub(super) fn push_packet(&mut self, nic: usize, packet: Packet) {
         if !self.nics[nic].push(packet) {
-            if let Some(ext) = packet.ext {
-                self.ext.free(ext);
-            }
+            discard(&packet, &mut self.ext);
             *self.traffic.dropped.entry("interface_full").or_default() += 1;
         }
     }
@@ -159,14 +159,17 @@ impl<S: WireSet> Driver<S> {
             flows.get(id).is_some_and(|flow| flow.name.peer == peer && flow.delayed.is_some())
         })?;
         let flow = flows.get_mut(&self.delayed.swap_remove(at))?;
-        flow.delayed = None;
+        if let Some(answer) = flow.delayed.take() {
+            discard(&answer, &mut self.ext);
+        }
         Some(flow.name.number)
     }
 
     /// Discards the delayed answer of a flow: the peer will know without it.
     pub(crate) fn discard_answer(&mut self, id: FlowId) {
-        if let Some(flow) = self.flows.get_mut(&id) {
-            flow.delayed = None;
+        let answer = self.flows.get_mut(&id).and_then(|flow| flow.delayed.take());
+        if let Some(answer) = answer {
+            discard(&answer, &mut self.ext);
         }
     }
 
@@ -174,8 +177,17 @@ impl<S: WireSet> Driver<S> {
         self.flows_changed = true;
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.is_complete = true;
+            // Copies of data that has arrived: the application counts their memory no longer.
+            flow.parked = Vec::new();
         }
         let at = self.now.saturating_add(self.options.time_wait);
         self.forgets.apply(Alarm::Forget(id), TimerChange::Set(coarse(at)));
+    }
+}
+
+/// Frees what a packet has beside itself, when it does not leave.
+pub(super) fn discard(packet: &Packet, ext: &mut ExtArena) {
+    if let Some(block) = packet.ext {
+        ext.free(block);
     }
 }

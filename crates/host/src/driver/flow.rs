@@ -79,11 +79,26 @@ pub(super) struct Flow {
     /// Bytes of datagrams that arrived and left.
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
-    /// Packets for which the application has no room yet, with their header extensions.
-    pub(super) parked: Vec<(Packet, Option<ExtBlock>, Vec<u8>)>,
+    /// Packets for which the application has no room yet.
+    pub(super) parked: Vec<Parked>,
     /// The answer to its last packet, while it is delayed.
     pub(super) delayed: Option<Packet>,
     pub(super) life: Life,
+}
+
+/// A packet that waits for room.
+#[derive(Debug)]
+pub(super) struct Parked {
+    pub(super) packet: Packet,
+    pub(super) block: Option<ExtBlock>,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Parked {
+    /// The memory that a packet with this payload takes.
+    pub(super) fn memory(payload: &[u8]) -> usize {
+        size_of::<Parked>() + payload.len()
+    }
 }
 
 /// How far a flow has come.

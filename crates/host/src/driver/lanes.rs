@@ -3,8 +3,9 @@
 //! The sender's NIC is an output port like those of switches: explicit-rate protocols allocate its
 //! rate, too. So the driver runs the transports' own controllers at each NIC.
 
-use super::{DriverError, DriverOptions, HERE};
+use super::{DriverError, DriverOptions, HERE, SEGMENT_MIN};
 use crate::nic::Nic;
+use crate::options::IPV6_LONGER;
 use punctual_core::{Bytes, Controller, ExtArena, Instant, NicInfo, Packet, PortId, TransportSet};
 use punctual_transports::AnyTransport;
 use punctual_wire::{AnyCodec, PacketCodec, PdqCodec};
@@ -60,17 +61,28 @@ impl<S: WireSet> Lane<S> {
         transport: &S,
         nics: &[Nic],
         options: &DriverOptions,
+        is_ipv4: bool,
         ports: u32,
         epoch: u32,
     ) -> Result<Self, DriverError> {
         let refused = || DriverError::NoWireFormat(transport.name());
-        let longer = transport.codec(options.mtu, epoch).ok_or_else(refused)?.longer_by();
-        let longer = Bytes::new(u64::from(longer));
+        let format = transport.codec(options.mtu, epoch).ok_or_else(refused)?;
+        let longer = Bytes::new(u64::from(format.longer_by()));
         let framing = options.framing + longer;
-        let mtu = match options.has_headroom {
-            true => options.mtu,
-            false => options.mtu.saturating_sub(longer),
-        };
+        let mut mtu = options.mtu;
+        if !options.has_headroom {
+            mtu = mtu.saturating_sub(longer);
+            if is_ipv4 && format.segment_bytes().is_some() {
+                // Both ends need segments of one size, also if the sockets of one are IPv6.
+                mtu = mtu.saturating_sub(IPV6_LONGER);
+            }
+        }
+        let headers = Bytes::new(u64::from(format.headers_bytes())).saturating_sub(longer);
+        let least = headers + Bytes::new(SEGMENT_MIN);
+        if mtu < least {
+            let missing = least.saturating_sub(mtu);
+            return Err(DriverError::SmallMtu { transport: transport.name(), missing });
+        }
         let codec = transport.codec(mtu, epoch).ok_or_else(refused)?;
         let nic = NicInfo { host: HERE, rate: options.rate, mtu, framing, nics: nics.len() as u32 };
         let port = |(at, nic): (usize, &Nic)| {
@@ -152,13 +164,14 @@ impl<S: WireSet> Lanes<S> {
         transports: &[S],
         nics: &[Nic],
         options: &DriverOptions,
+        is_ipv4: bool,
         random: u64,
     ) -> Result<Self, DriverError> {
         let ports = 1 << 31 | random as u32 & 0x7fff_fff0;
         let epoch = epoch_now();
         let mut lanes = Lanes { all: Vec::new(), places: [None; 32] };
         for transport in transports {
-            let lane = Lane::new(transport, nics, options, ports, epoch)?;
+            let lane = Lane::new(transport, nics, options, is_ipv4, ports, epoch)?;
             lanes.places[usize::from(lane.codec.number() & 31)] = Some(lanes.all.len() as u8);
             lanes.all.push(lane);
         }

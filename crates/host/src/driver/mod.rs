@@ -69,6 +69,22 @@ pub trait Application {
         true
     }
 
+    /// Whether the driver may keep a packet that finds no room and takes `bytes` of memory. The
+    /// application counts them until [`unpark`](Application::unpark) or the end of the flow. If not,
+    /// the packet is dropped, and its sender sends it again.
+    fn park(&mut self, _flow: FlowId, _bytes: usize) -> bool {
+        true
+    }
+
+    /// The driver keeps a packet of this size no longer.
+    fn unpark(&mut self, _flow: FlowId, _bytes: usize) {}
+
+    /// Whether packets of this flow wait because the application has not taken what has arrived. If
+    /// not, they wait for the peer, and the flow expires when the peer sends nothing new.
+    fn holds_up(&mut self, _flow: FlowId) -> bool {
+        true
+    }
+
     /// Whether the answer to the last packet of this flow, which has just been completed, may wait:
     /// something else will tell the peer soon, and makes it unnecessary.
     fn delays_answer(&mut self, _flow: FlowId) -> bool {
@@ -133,6 +149,14 @@ pub enum DriverError {
     /// [`Application::write`] failed.
     #[error("cannot write the received data: {0}")]
     Write(#[source] io::Error),
+    /// The MTU leaves a packet of this transport less room for data than peers accept.
+    #[error("the MTU is {missing} too small for the headers of `{transport}`")]
+    SmallMtu {
+        /// The transport.
+        transport: &'static str,
+        /// What the MTU lacks.
+        missing: Bytes,
+    },
     /// A transport has no wire format.
     #[error("`{0}` has no wire format and runs only in simulations")]
     NoWireFormat(&'static str),
@@ -258,7 +282,7 @@ impl<S: WireSet> Driver<S> {
         let nics: Vec<Nic> = (0..count).map(|_| Nic::new(rate, mtu, framing, count > 1)).collect();
         let mut random = Stream::named(options.seed, "host", 0);
         let port_ids = Stream::named(options.seed, "port ids", 0).bits();
-        let lanes = Lanes::new(transports, &nics, &options, port_ids)?;
+        let lanes = Lanes::new(transports, &nics, &options, sockets.is_ipv4(), port_ids)?;
         Ok(Driver {
             paths: Paths::new(lanes.number()),
             lanes,
@@ -336,6 +360,25 @@ impl<S: WireSet> Driver<S> {
     /// The stacks of its transports.
     pub(crate) fn stacks(&self) -> impl Iterator<Item = &S::Stack> {
         self.lanes.iter().map(|lane| &lane.stack)
+    }
+
+    /// Header extensions in use.
+    #[cfg(test)]
+    pub(crate) fn extensions(&self) -> usize {
+        self.ext.len()
+    }
+
+    /// The codec of the transport at this place.
+    #[cfg(test)]
+    pub(crate) fn codec(&self, place: u8) -> &S::Codec {
+        &self.lanes[place].codec
+    }
+
+    /// Memory of packets that wait for room.
+    #[cfg(test)]
+    pub(crate) fn parked_memory(&self) -> usize {
+        let parked = self.flows.values().flat_map(|flow| &flow.parked);
+        parked.map(|parked| flow::Parked::memory(&parked.payload)).sum()
     }
 
     /// Flows that are open or in their time-wait.

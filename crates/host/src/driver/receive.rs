@@ -1,6 +1,6 @@
 //! Datagrams in: from the socket to the endpoints.
 
-use super::flow::Life;
+use super::flow::{Life, Parked};
 use super::path_messages::PathMessage;
 use super::sockets::{Via, is_fatal};
 use super::{Application, Driver, DriverError, HERE, Offer, SEGMENT_MIN, WireFlow, WireSet};
@@ -240,22 +240,32 @@ impl<S: WireSet> Driver<S> {
             && !flags.has(PacketFlags::BOUNCED)
             && !app.has_room(id, data.range)
         {
-            return Err(self.park(&packet, block, datagram.payload));
+            return Err(self.park(&packet, block, datagram.payload, app));
         }
         Ok(Some((packet, block, datagram.payload)))
     }
 
     /// Keeps a packet until the application has room for it. Returns the name of the reason.
-    fn park(&mut self, packet: &Packet, block: Option<ExtBlock>, payload: &[u8]) -> &'static str {
-        let Some(flow) = self.flows.get_mut(&packet.flow) else { return "no_such_flow" };
-        // The application keeps the flow waiting, not the peer.
-        flow.progress_at = self.now;
-        let is_same =
-            |(other, ..): &(Packet, Option<ExtBlock>, Vec<u8>)| other.header == packet.header;
+    fn park<A: Application>(
+        &mut self,
+        packet: &Packet,
+        block: Option<ExtBlock>,
+        payload: &[u8],
+        app: &mut A,
+    ) -> &'static str {
+        let id = packet.flow;
+        let Some(flow) = self.flows.get_mut(&id) else { return "no_such_flow" };
+        if app.holds_up(id) {
+            flow.progress_at = self.now;
+        }
+        let is_same = |parked: &Parked| parked.packet.header == packet.header;
         if flow.parked.len() >= PARKED_MAX || flow.parked.iter().any(is_same) {
             return "no_room";
         }
-        flow.parked.push((*packet, block, payload.to_vec()));
+        if !app.park(id, Parked::memory(payload)) {
+            return "no_memory";
+        }
+        flow.parked.push(Parked { packet: *packet, block, payload: payload.to_vec() });
         "parked"
     }
 
@@ -269,15 +279,18 @@ impl<S: WireSet> Driver<S> {
         let lane = flow.lane;
         let mut parked = core::mem::take(&mut flow.parked);
         let mut result = Ok(());
-        parked.retain(|(packet, block, payload)| {
+        parked.retain(|Parked { packet, block, payload }| {
             let range = self.lanes[lane].codec.data_of(packet).map(|data| data.range);
             let fits = result.is_ok() && range.is_some_and(|range| app.has_room(id, range));
             if fits {
+                app.unpark(id, Parked::memory(payload));
                 result = self.deliver(packet, *block, payload, app);
             }
             !fits
         });
-        if let Some(flow) = self.flows.get_mut(&id) {
+        if let Some(flow) = self.flows.get_mut(&id)
+            && !flow.is_complete
+        {
             flow.parked = parked;
         }
         result

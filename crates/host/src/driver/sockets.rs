@@ -157,6 +157,11 @@ impl Sockets {
         Ok(sockets)
     }
 
+    /// Whether the main socket of the first NIC is an IPv4 socket.
+    pub(super) fn is_ipv4(&self) -> bool {
+        self.all.first().is_some_and(|socket| socket.local.is_ipv4())
+    }
+
     fn add(&mut self, socket: UdpSocket) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         let may_wait = limit_waits(&socket, RECEIVE_WAIT).is_ok();

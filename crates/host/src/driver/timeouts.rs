@@ -58,18 +58,20 @@ impl<S: WireSet> Driver<S> {
                     self.send_path_messages();
                 }
                 Alarm::Forget(id) => {
-                    let Some(flow) = self.flows.get(&id) else { continue };
+                    let Some(flow) = self.flows.get_mut(&id) else { continue };
                     if flow.life != Life::Open {
                         self.remove(id);
                         continue;
                     }
                     let at = match flow.is_complete {
                         true => flow.heard_at.saturating_add(self.options.time_wait),
-                        // Packets that bring nothing new do not keep a flow open.
-                        false if !flow.parked.is_empty() => {
+                        // Packets that bring nothing new do not keep a flow open, unless the
+                        // application has not taken what came before them.
+                        false if !flow.parked.is_empty() && app.holds_up(id) => {
+                            flow.progress_at = now;
                             now.saturating_add(self.options.stall_max)
                         }
-                        false => self.silent_at(flow.progress_at, self.options.stall_max),
+                        false => self.pauses.silent_at(flow.progress_at, self.options.stall_max),
                     };
                     if at > now {
                         self.forgets.apply(alarm, TimerChange::Set(coarse(at)));

@@ -3,7 +3,7 @@
 use super::format::{Control, Prologue, Purpose, key_bytes};
 use super::options::{EndpointOptions, HostTransport, Outcome, SendError, SendOptions};
 use super::state::{Action, State, from_core, new_outbound, to_core};
-use crate::driver::{Cause, Driver, DriverOptions, FlowRequest, Traffic};
+use crate::driver::{Cause, Driver, DriverError, DriverOptions, FlowRequest, Traffic};
 use crate::packet_socket::PacketSocket;
 use crate::seal::random_bytes;
 use crate::{HostError, LinkOptions, bind_to};
@@ -109,7 +109,13 @@ impl Engine {
         let source_ports = options.source_ports;
         let transports = HostTransport::ALL.map(|transport| transport.configured(&ndp, &options));
         let mut driver = Driver::with_nics(&transports, sockets, source_ports, driver_options)
-            .map_err(|source| HostError::Socket { address: local, source })?;
+            .map_err(|source| match source {
+                DriverError::SmallMtu { transport, missing } => {
+                    let mtu = options.mtu;
+                    HostError::SmallMtu { mtu, least: mtu + missing, transport }
+                }
+                source => HostError::Socket { address: local, source },
+            })?;
         let incarnation = new_incarnation();
         driver.identify(incarnation, options.key.clone());
         driver.set_spins(options.spin);
@@ -125,7 +131,7 @@ impl Engine {
     }
 
     pub(super) fn now(&mut self) -> Instant {
-        self.state.now = self.driver.now();
+        self.state.now = self.state.now.max(self.driver.now());
         self.state.now
     }
 

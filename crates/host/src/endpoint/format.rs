@@ -116,7 +116,7 @@ const ENDS: [End; 8] = [
     End::OtherMtu,
 ];
 
-/// A packet of the host stack. Kinds 8 to 14 on the wire, in this order.
+/// A packet of the host stack. Kinds 8 to 15 on the wire, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Control {
     /// To a flow's sender: send the token back, then start again. Microseconds since the receiver

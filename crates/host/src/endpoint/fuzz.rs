@@ -1,19 +1,23 @@
 //! Fuzz targets: the formats of the host stack, and an engine driven by operations that the input
 //! chooses, with a hostile peer.
 //!
-//! They run for a moment as tests, and longer in `cargo xtask fuzz`. `tests/corpus/engine` has inputs
-//! that are replayed.
+//! They run for a moment as tests, and longer in `cargo xtask fuzz`. Each target replays the inputs in
+//! its folder below `__fuzz__` first.
 
 use super::engine::{Engine, Reply};
-use super::format::{Control, Opening, Prologue};
+use super::format::{Control, Opening, Prologue, Purpose};
 use super::options::{EndpointOptions, HostTransport, SendOptions};
 use super::services::Service;
+use crate::Key;
+use crate::seal::Seal;
 use crate::stream::{Answer, Head, Offer, safe_name};
-use punctual_core::{Class, FlowId, Header, HostId, Packet, PacketFlags};
-use punctual_transports::ndp::NdpHeader;
+use punctual_core::{Class, ExtBlock, FlowId, Header, HostId, Instant, Packet, PacketFlags, Rate};
+use punctual_transports::d3::{D3Header, Grant, RateBlock};
+use punctual_transports::ndp::{NdpHeader, flags, kind};
+use punctual_transports::pdq::{NO_DEADLINE, PdqHeader};
 use punctual_wire::{
-    Codec, Datagram, ENVELOPE_BYTES, Envelope, FlowOpening, Kind, NDP_WIRE_BYTES, NdpCodec,
-    PdqCodec, WireName, emit, set_flags,
+    AnyCodec, Codec, Datagram, ENVELOPE_BYTES, Envelope, FlowOpening, Kind, NDP_WIRE_BYTES,
+    NdpCodec, PacketCodec as _, WireName, set_flags,
 };
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -98,6 +102,10 @@ struct World {
     peer_address: SocketAddr,
     address: SocketAddr,
     options: EndpointOptions,
+    /// The time of the engine after its last step.
+    now: Instant,
+    /// In keyed mode, what gives the peer's packets their tags: it has the key.
+    seal: Option<Seal>,
     /// Datagrams of the engine, to be answered or forged.
     seen: Vec<Vec<u8>>,
     sends: Vec<u64>,
@@ -106,7 +114,8 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
+    /// The engine has just started, or runs for so long (`is_old`) that new peers need no proof.
+    fn new(is_old: bool, key: Option<Key>) -> World {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = UdpSocket::bind(any).expect("a socket");
         let address = socket.local_addr().expect("an address");
@@ -119,15 +128,22 @@ impl World {
             peers_max: 4,
             flows_per_peer: 4,
             unproven_max: 2,
+            key: key.clone(),
             ..EndpointOptions::default()
         };
         let mut engine = Engine::new(socket, address, options.clone()).expect("an engine");
+        if is_old {
+            engine.driver.skip(options.window);
+            engine.step();
+        }
         engine.state.services.claim(Service::default(), 0);
         let peer = UdpSocket::bind(any).expect("a socket");
         peer.set_nonblocking(true).expect("non-blocking");
         let peer_address = peer.local_addr().expect("an address");
         let (seen, sends, accepted) = (Vec::new(), Vec::new(), Vec::new());
-        World { engine, peer, peer_address, address, options, seen, sends, accepted }
+        let seal = key.map(Seal::new);
+        let now = Instant::ZERO;
+        World { engine, now, peer, peer_address, address, options, seal, seen, sends, accepted }
     }
 
     fn send(&self, bytes: &[u8]) {
@@ -145,8 +161,14 @@ impl World {
             self.seen.push(buffer[..len].to_vec());
         }
         let state = &self.engine.state;
+        assert!(state.now >= self.now, "time does not go back");
+        self.now = state.now;
         assert!(self.engine.closed.is_none(), "a peer cannot stop the engine");
         assert!(state.receive_memory <= self.options.receive_memory);
+        let parked: usize = state.inbound.values().map(|inbound| inbound.parked).sum();
+        assert_eq!(self.engine.driver.parked_memory(), parked, "all that waits is counted");
+        let buffers: usize = state.inbound.values().map(|inbound| inbound.memory()).sum();
+        assert_eq!(state.receive_memory, buffers + parked);
         assert!(state.send_memory <= self.options.send_memory);
         assert!(state.services.waiting() <= self.options.backlog);
         // The engine's own sends find room beyond the limit.
@@ -195,87 +217,182 @@ impl World {
                 envelope.seal(&mut bytes, 0);
                 bytes
             }
-            2 | 3 => self.ndp(name, input),
-            _ => World::granted(name, input),
+            2 => self.ndp(name, input),
+            3 => self.d3(name, "d3", input),
+            4 => self.d3(name, "rcpdc", input),
+            _ => self.pdq(name, input),
         }
     }
 
-    /// A packet of D3, RCPdc or PDQ.
-    fn granted(name: WireName, input: &mut Input<'_>) -> Vec<u8> {
-        let transport = 2 + input.byte() % 3;
-        let sizes = if transport == PdqCodec::TRANSPORT { [32, 32] } else { [16, 40] };
-        let mut fields = vec![0; sizes[usize::from(input.byte() & 1)]];
-        for _ in 0..input.byte() % 8 {
-            let at = usize::from(input.byte()) % fields.len();
-            fields[at] = input.byte();
+    /// The first bytes of a message: mostly a prologue for this process, sometimes with a wrong byte.
+    fn first_bytes(&self, input: &mut Input<'_>) -> Vec<u8> {
+        let how = input.byte();
+        let prologue = Prologue {
+            purpose: match how % 4 {
+                0 | 1 => Purpose::Message,
+                2 => Purpose::Request,
+                _ => Purpose::Response,
+            },
+            to_incarnation: (how & 4 == 0).then_some(self.engine.state.incarnation),
+            deadline_us: 0,
+            // Of a response: that of a request, or anything.
+            id: match self.sends.len() {
+                0 => 1,
+                count => self.sends[usize::from(how) % count],
+            },
+            // Mostly the service that is claimed.
+            service: u32::from(how / 240),
+            confirms: (how & 8 != 0).then(|| u32::from(input.byte())),
+        };
+        let mut bytes = prologue.to_bytes().to_vec();
+        if how & 48 == 48 {
+            let at = usize::from(input.byte()) % bytes.len();
+            bytes[at] = input.byte();
         }
-        let is_syn = input.byte() & 1 == 0;
-        let (kind, payload) = match input.byte() % 4 {
-            0 | 1 if is_syn => {
-                let flow_bytes = [28, 1_000, 200_000, u64::MAX][usize::from(input.byte()) % 4];
-                let segment_bytes = (transport == PdqCodec::TRANSPORT).then_some(1_420);
-                let opening = FlowOpening { flow_bytes, segment_bytes };
-                (Kind::PROBE, opening.to_bytes().to_vec())
-            }
-            0 | 1 => (Kind::PROBE, Vec::new()),
-            2 => (Kind::ACK, Vec::new()),
-            _ => (Kind::DATA, vec![0xa2; [1, 28, 200, 1_420][usize::from(input.byte()) % 4]]),
-        };
-        let mut bytes = vec![0; ENVELOPE_BYTES];
-        bytes.extend_from_slice(&fields);
-        bytes.extend_from_slice(&payload);
-        let to_sender = kind == Kind::ACK;
-        let envelope = Envelope {
-            transport,
-            kind,
-            class: Class::DATA,
-            flags: if to_sender { PacketFlags::TO_SENDER } else { PacketFlags::empty() },
-            is_syn,
-            keyed: None,
-            name,
-            path: 0,
-            payload_bytes: payload.len() as u16,
-        };
-        envelope.seal(&mut bytes, fields.len());
         bytes
     }
 
-    fn ndp(&mut self, name: WireName, input: &mut Input<'_>) -> Vec<u8> {
-        let kind = input.byte() % 4;
-        let is_data = kind == 0;
-        let size = [0, 24, 1_000, 5_000, 200_000, u64::MAX][usize::from(input.byte()) % 6];
-        let header = NdpHeader {
-            seq: u64::from(input.byte()),
-            cumulative: if is_data { size } else { u64::from(input.byte()) },
-            sent_at: 0,
-            pull: u32::from(input.byte()),
-            path: 0,
-            kind,
-            flags: input.byte(),
-        };
-        let mut packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
-        packet.class = Class::DATA;
-        packet.flags = if is_data { PacketFlags::TRIMMABLE } else { PacketFlags::TO_SENDER };
-        packet.payload_bytes =
-            if is_data { [0, 24, 1_000, 1_436][usize::from(input.byte()) % 4] } else { 0 };
-        packet.wire_bytes = NDP_WIRE_BYTES as u16 + packet.payload_bytes;
-        let mut first = [input.byte(); 32];
-        // A prologue that names any receiver.
-        (first[0], first[1]) = (0xa1, input.byte() % 4);
-        // Mostly the service that is claimed.
-        first[4..8].fill(input.byte() / 250);
-        (first[2], first[3]) = match input.byte() & 1 {
-            0 => self.engine.state.incarnation.to_be_bytes().into(),
-            _ => (0, 0),
-        };
+    /// The codec of the engine for the transport of this name.
+    fn codec(&self, transport: &str) -> AnyCodec {
+        let transport = HostTransport::named(transport).expect("a transport");
+        *self.engine.driver.codec(transport.place())
+    }
+
+    /// Writes a packet with these first bytes as its payload, or as the opening of its flow.
+    fn written(
+        &self,
+        transport: &str,
+        name: WireName,
+        packet: &Packet,
+        block: Option<&ExtBlock>,
+        input: &mut Input<'_>,
+    ) -> Vec<u8> {
+        let codec = self.codec(transport);
         let mut bytes = Vec::new();
-        let filled = emit(&NdpCodec, name, &packet, None, &mut bytes, |into| {
+        if codec.is_opening(packet) {
+            let flow_bytes = [28, 1_000, 200_000, u64::MAX][usize::from(input.byte()) % 4];
+            let wrong = (input.byte() > 200).then(|| u16::from(input.byte()) * 8);
+            let opening =
+                FlowOpening { flow_bytes, segment_bytes: wrong.or(codec.segment_bytes()) };
+            codec.write_opening(name, packet, block, &opening, &mut bytes);
+            return bytes;
+        }
+        let first = self.first_bytes(input);
+        let filled = codec.write(name, packet, block, &mut bytes, |into| {
             let count = into.len().min(first.len());
             into[..count].copy_from_slice(&first[..count]);
             Ok::<(), ()>(())
         });
         filled.expect("nothing fails");
         bytes
+    }
+
+    /// A packet of D3 or RCPdc: their headers are the same.
+    fn d3(&self, name: WireName, transport: &str, input: &mut Input<'_>) -> Vec<u8> {
+        let any = input.byte();
+        let len = [28, 1_000, 1_400][usize::from(input.byte()) % 3];
+        let seq = u64::from(input.byte() % 8).saturating_sub(4) * u64::from(len);
+        let flags = match input.byte() % 4 {
+            0 => D3Header::SYN | any & D3Header::REQUEST,
+            1 => any & D3Header::REQUEST,
+            2 => any & D3Header::REQUEST | D3Header::END,
+            _ => any,
+        };
+        let header = D3Header {
+            seq,
+            ack: u64::from(input.byte()) * 100,
+            flags,
+            request: input.byte().into(),
+            ..D3Header::default()
+        };
+        let mut block = RateBlock { scale: 1 + input.byte() % 2, ..RateBlock::default() };
+        block.desired = Rate::from_mbps(8 * u64::from(input.byte()));
+        block.index = input.byte() % 7;
+        for _ in 0..block.index {
+            let grant = Grant::Rate(Rate::from_mbps(8 * u64::from(input.byte())));
+            match header.has(D3Header::FEEDBACK) {
+                true => block.feedback.push(grant),
+                false => block.granted.push(grant),
+            }
+        }
+        let has_block = header.has(D3Header::REQUEST) || header.has(D3Header::FEEDBACK);
+        let mut packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
+        packet.class = Class::DATA;
+        if header.has(D3Header::ACK) {
+            packet.flags = PacketFlags::TO_SENDER;
+        } else if !header.has(D3Header::SYN) {
+            packet.payload_bytes = len;
+        }
+        let block = has_block.then(|| block.to_block());
+        self.written(transport, name, &packet, block.as_ref(), input)
+    }
+
+    fn pdq(&self, name: WireName, input: &mut Input<'_>) -> Vec<u8> {
+        let any = input.byte();
+        let flags = match input.byte() % 4 {
+            0 => PdqHeader::SYN,
+            1 => PdqHeader::DATA,
+            2 => PdqHeader::DATA | PdqHeader::END,
+            _ => any,
+        };
+        let is_answer = flags & PdqHeader::ACK != 0;
+        let header = PdqHeader {
+            seq: u32::from(input.byte() % 8).saturating_sub(4),
+            time: u32::from(input.byte()),
+            rate: u32::from(input.byte()) << 12,
+            pauser: if input.byte() & 1 == 0 { u32::MAX } else { u32::from(input.byte()) },
+            deadline: if input.byte() & 1 == 0 { NO_DEADLINE } else { u32::from(input.byte()) },
+            expected: u32::from(input.byte()),
+            rtt: u32::from(input.byte()) << 10,
+            route: PdqHeader::route(0, 0),
+            flags,
+            age: input.byte(),
+        };
+        let mut packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
+        packet.class = Class::DATA;
+        let segment = self.codec("pdq").segment_bytes().unwrap_or(0);
+        if is_answer {
+            packet.flags = PacketFlags::TO_SENDER;
+        } else if header.has(PdqHeader::DATA) {
+            packet.payload_bytes = match header.has(PdqHeader::END) {
+                true => [28, 1_000][usize::from(input.byte()) % 2],
+                false => segment,
+            };
+        }
+        self.written("pdq", name, &packet, None, input)
+    }
+
+    /// A packet of NDP. Its data agrees with itself in most cases.
+    fn ndp(&self, name: WireName, input: &mut Input<'_>) -> Vec<u8> {
+        let kind = (input.byte() % 8).saturating_sub(4);
+        let is_data = kind == kind::DATA;
+        let (mut size, mut len) =
+            [(0, 0), (28, 28), (1_000, 1_000), (200_000, 1_000)][usize::from(input.byte()) % 4];
+        let mut seq = u64::from(input.byte());
+        let mut flags = input.byte();
+        if flags & 3 != 0 && is_data {
+            let packets = size / u64::from(len).max(1);
+            seq %= packets.max(1);
+            flags = flags & flags::SYN | if seq + 1 >= packets { flags::LAST } else { 0 };
+        } else {
+            size = [size, 5_000, u64::MAX][usize::from(input.byte()) % 3];
+            len = [len, 24, 1_436][usize::from(input.byte()) % 3];
+        }
+        let header = NdpHeader {
+            seq,
+            cumulative: if is_data { size } else { u64::from(input.byte()) },
+            sent_at: 0,
+            pull: u32::from(input.byte()),
+            path: 0,
+            kind,
+            flags,
+        };
+        let mut packet = Packet::new(FlowId(0), HostId(0), Header::new(header));
+        packet.class = Class::DATA;
+        packet.flags = if is_data { PacketFlags::TRIMMABLE } else { PacketFlags::TO_SENDER };
+        packet.payload_bytes = if is_data { len } else { 0 };
+        packet.wire_bytes = NDP_WIRE_BYTES as u16 + packet.payload_bytes;
+        self.written("ndp", name, &packet, None, input)
     }
 
     fn run(&mut self, op: u8, input: &mut Input<'_>) {
@@ -289,7 +406,20 @@ impl World {
                 self.send(&raw);
             }
             1..=5 => {
-                let bytes = self.forged(input);
+                let mut bytes = self.forged(input);
+                let switch_fields_at = match Datagram::parse(&bytes) {
+                    Ok(datagram) => {
+                        let number = datagram.envelope.transport;
+                        let codec = AnyCodec::numbered(number, self.options.mtu);
+                        codec.map_or(usize::MAX, |codec| codec.switch_fields_at())
+                    }
+                    Err(_) => usize::MAX,
+                };
+                if let Some(seal) = &mut self.seal
+                    && input.byte() < 240
+                {
+                    seal.seal(&mut bytes, switch_fields_at);
+                }
                 self.send(&bytes);
             }
             6 => {
@@ -337,16 +467,19 @@ impl World {
                 }
             }
             10 => self.engine.state.forget_outbound(id),
-            _ => {}
+            _ => self.engine.driver.skip(Duration::from_millis(u64::from(input.byte()))),
         }
         self.step();
     }
 }
 
-/// Runs the program in `bytes`. Returns how many datagrams the engine understood.
-fn attack(bytes: &[u8]) -> u64 {
+/// Runs the program in `bytes`. Its first byte decides whether the engine is old and has a key. Returns
+/// the world as it is then.
+fn attack(bytes: &[u8]) -> World {
     let mut input = Input(bytes);
-    let mut world = World::new();
+    let how = input.byte();
+    let key = (how & 2 != 0).then(|| Key::new(&[7; 16]).expect("a key"));
+    let mut world = World::new(how & 1 != 0, key);
     for _ in 0..OPS_MAX {
         if input.0.is_empty() {
             break;
@@ -354,37 +487,130 @@ fn attack(bytes: &[u8]) -> u64 {
         let op = input.byte();
         world.run(op, &mut input);
     }
-    world.engine.close("the input ends");
-    world.engine.traffic().received
+    world
 }
 
 #[test]
 fn fuzz_engine() {
     bolero::check!().with_max_len(1024).for_each(|bytes| {
-        attack(bytes);
+        let mut world = attack(bytes);
+        world.engine.close("the input ends");
     });
 }
 
-/// Replays the kept inputs.
+/// Most forged packets are sound, of each transport and in keyed mode: they pass the checks of the
+/// envelope, of the transport's fields and of the tags, and open messages. Otherwise the target would
+/// test nothing behind these checks.
 #[test]
-fn fuzz_corpus_of_the_engine() {
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/engine");
+fn forged__packets_are_understood() {
+    for (forge, is_keyed) in (0..4).flat_map(|forge| [(forge, false), (forge, true)]) {
+        let mut stream = punctual_core::rng::Stream::named(7, "forged packets", forge);
+        let (mut openings, mut sent) = (0, 0);
+        let mut dropped = std::collections::BTreeMap::new();
+        for flow in 0..200 {
+            // A world for each, so that no limit keeps it from being understood.
+            let key = is_keyed.then(|| Key::new(&[7; 16]).expect("a key"));
+            let mut world = World::new(true, key);
+            if is_keyed {
+                // With a key, each new peer has to prove its address.
+                world.engine.state.handle_proof(world.peer_address, 1);
+            }
+            let name = WireName { flow, incarnation: 1 };
+            for _ in 0..12 {
+                let bytes: Vec<u8> = (0..64).map(|_| stream.bits() as u8).collect();
+                let input = &mut Input(&bytes);
+                let mut packet = match forge {
+                    0 => world.ndp(name, input),
+                    1 => world.d3(name, "d3", input),
+                    2 => world.d3(name, "rcpdc", input),
+                    _ => world.pdq(name, input),
+                };
+                let number = Datagram::parse(&packet).expect("its envelope is sound");
+                let codec = AnyCodec::numbered(number.envelope.transport, world.options.mtu);
+                let switch_fields_at = codec.expect("a transport").switch_fields_at();
+                if let Some(seal) = &mut world.seal {
+                    seal.seal(&mut packet, switch_fields_at);
+                }
+                world.send(&packet);
+                world.step();
+                sent += 1;
+            }
+            let opened = world.engine.state.inbound.values().filter(|i| i.opening.is_some());
+            openings += opened.count();
+            for (reason, count) in &world.engine.traffic().dropped {
+                *dropped.entry(*reason).or_insert(0) += count;
+            }
+        }
+        println!("forge {forge}, keyed {is_keyed}: {openings} openings of {sent}: {dropped:?}");
+        for check in ["magic", "version", "header_check", "payload_check", "header_tag", "replayed"]
+        {
+            assert!(!dropped.contains_key(check), "{forge} {is_keyed}: {dropped:?}");
+        }
+        assert!(openings > 0, "{forge} {is_keyed}: no message was opened: {dropped:?}");
+    }
+}
+
+/// The folder with the kept inputs of a target, where it looks for them.
+fn seeds_of(target: &str) -> String {
+    let here = concat!(env!("CARGO_MANIFEST_DIR"), "/src/endpoint/__fuzz__");
+    format!("{here}/endpoint__fuzz__{target}/corpus")
+}
+
+/// The kept inputs of the engine say something to it.
+#[test]
+fn corpus__of_the_engine_is_understood() {
     let mut understood = 0;
-    for entry in std::fs::read_dir(dir).expect("the corpus") {
-        understood += attack(&std::fs::read(entry.expect("a file").path()).expect("its bytes"));
+    for entry in std::fs::read_dir(seeds_of("engine")).expect("the corpus") {
+        let bytes = std::fs::read(entry.expect("a file").path()).expect("its bytes");
+        understood += attack(&bytes).engine.traffic().received;
     }
     assert!(understood > 20, "nearly nothing was sound: {understood}");
 }
 
-/// `cargo test -p punctual-host --lib fuzz_corpus__write -- --ignored`
+/// `cargo test -p punctual-host --lib corpus__write -- --ignored`
 #[test]
 #[ignore = "writes files"]
-fn fuzz_corpus__write() {
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/engine");
-    std::fs::create_dir_all(dir).expect("a directory");
+fn corpus__write() {
+    let put = |target: &str, name: &str, bytes: &[u8]| {
+        let dir = seeds_of(target);
+        std::fs::create_dir_all(&dir).expect("a directory");
+        std::fs::write(format!("{dir}/{name}.bin"), bytes).expect("a file");
+    };
     let mut stream = punctual_core::rng::Stream::named(1, "engine corpus", 0);
-    for number in 0..12 {
-        let bytes: Vec<u8> = (0..600).map(|_| stream.bits() as u8).collect();
-        std::fs::write(format!("{dir}/random-{number:02}.bin"), bytes).expect("a file");
+    for number in 0..12u8 {
+        let mut bytes: Vec<u8> = (0..600).map(|_| stream.bits() as u8).collect();
+        // Young and old engines, with and without a key.
+        bytes[0] = number;
+        put("engine", &format!("random-{number:02}"), &bytes);
     }
+    for kind in 0..8 {
+        let bytes: Vec<u8> = [kind].into_iter().chain((0..25).map(|n| n * 9)).collect();
+        put("control", &format!("kind-{kind}"), &bytes);
+    }
+    let prologue = Prologue {
+        purpose: Purpose::Request,
+        to_incarnation: Some(7),
+        deadline_us: 5_000,
+        id: 1 << 40,
+        service: 9,
+        confirms: Some(3),
+    };
+    for (folder, target) in [
+        ("daemon", "daemon__protocol__tests__daemon_frames"),
+        ("driver", "driver__path_messages__tests__path_messages"),
+    ] {
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+        let dir = format!("{here}/{folder}/__fuzz__/{target}/corpus");
+        std::fs::create_dir_all(&dir).expect("a directory");
+        for number in 0..6u8 {
+            let mut bytes: Vec<u8> = (0..120).map(|_| stream.bits() as u8).collect();
+            // The kind of the frame, or of the message.
+            bytes[0] = number;
+            bytes[1..8].fill(0);
+            std::fs::write(format!("{dir}/kind-{number}.bin"), bytes).expect("a file");
+        }
+    }
+    put("formats", "prologue", &prologue.to_bytes());
+    put("formats", "head", &[&b"pnctual3"[..], &[0; 32]].concat());
+    put("formats", "answer", &[&b"pnctlV3"[..], &[0; 65]].concat());
 }

@@ -23,6 +23,8 @@ pub(super) struct Inbound {
     pub(super) len: u64,
     /// A ring with the bytes from `read` on.
     ring: Vec<u8>,
+    /// Memory of its packets that the driver keeps until there is room.
+    pub(super) parked: usize,
     arrived: RangeSet,
     /// Bytes of the message that the application has read.
     pub(super) read: u64,
@@ -57,6 +59,7 @@ impl Inbound {
             opening: None,
             len,
             ring: vec![0; buffer],
+            parked: 0,
             arrived: RangeSet::default(),
             read: 0,
             started_at: now,
@@ -69,7 +72,7 @@ impl Inbound {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of its buffer.
     pub(super) fn memory(&self) -> usize {
         self.ring.len()
     }

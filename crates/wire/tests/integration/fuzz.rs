@@ -5,6 +5,9 @@
 //! with `cargo bolero test fuzz::datagram` (`cargo install cargo-bolero`). The input is a program: a
 //! packet to start from, and changes to it. A change that leaves the checks wrong stops most
 //! packets at the first check, so the last change may be to correct them.
+//!
+//! Each target replays the inputs in its folder below `__fuzz__` first. `tests/corpus` has packets to
+//! start from.
 
 use crate::samples::{self, MTU};
 use pcap_file::pcapng::{Block, PcapNgReader};
@@ -156,7 +159,8 @@ fn fields_of(transport: &'static str) {
         .map(|sample| sample.datagram)
         .collect();
     let codec = AnyCodec::of(transport, MTU).unwrap();
-    bolero::check!().with_max_len(4096).for_each(|bytes| {
+    let name = format!("fuzz__fields_{transport}");
+    bolero::check!(name = name).with_max_len(4096).for_each(|bytes| {
         let mut input = Input(bytes);
         let near = input.near();
         let original = Datagram::parse(&samples[input.below(samples.len())]).unwrap();
@@ -280,4 +284,47 @@ fn frame() {
             assert!(found.datagram.envelope.flags.has(PacketFlags::TRIMMED));
         }
     });
+}
+
+/// Rewrites the kept inputs: `cargo test -p punctual-wire --test integration fuzz::corpus__write -- --ignored`.
+#[test]
+#[ignore = "writes files"]
+fn corpus__write() {
+    let put = |target: &str, name: &str, bytes: &[u8]| {
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/__fuzz__");
+        let dir = format!("{here}/{target}/corpus");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(format!("{dir}/{name}.bin"), bytes).unwrap();
+    };
+    // Times and numbers, then a packet as it is.
+    for (number, mut sample) in samples::all().into_iter().enumerate() {
+        sample.datagram.truncate(100);
+        let input = [&[0; 25][..], &sample.datagram].concat();
+        put("fuzz__datagram", &format!("{}-{number}", sample.transport), &input);
+    }
+    for transport in ["ndp", "d3", "rcpdc", "pdq"] {
+        for sample in 0..4u8 {
+            // Numbers, a sample, its own flags or others, its own kind or another, one changed byte.
+            let how = [[0, 0], [200, 0], [0, 200], [200, 200]][usize::from(sample)];
+            let change = [99, 0, 0, 1, 2, 0, 9, 0xff];
+            let input = [&[0; 24][..], &[0, sample], &how, &change].concat();
+            put(&format!("fuzz__fields_{transport}"), &format!("sample-{sample}"), &input);
+        }
+    }
+    let frame = |len: u8| [&[0, 0, 0, 1, 0, 0, 0, 0, len][..], &vec![7; usize::from(len)]].concat();
+    put("fuzz__pcap", "whole", &[&[0][..], &frame(60), &frame(0)].concat());
+    put("fuzz__pcap", "cut", &[&[1, 40][..], &frame(60), &frame(200)].concat());
+    for (number, frame) in corpus("frame").into_iter().enumerate().take(8) {
+        let cut = &frame[..frame.len().min(200)];
+        put("fuzz__frame", &format!("frame-{number}"), &[&[0; 25][..], cut].concat());
+    }
+    let mut stream = punctual_core::rng::Stream::named(1, "fuzz seeds", 0);
+    for transport in ["ndp", "d3", "pdq"] {
+        let target = format!("fuzz_endpoints__endpoint_{transport}");
+        for (number, input) in corpus("endpoint").into_iter().enumerate().take(4) {
+            put(&target, &format!("exchange-{number}"), &input);
+        }
+        let random: Vec<u8> = (0..256).map(|_| stream.bits() as u8).collect();
+        put(&target, "random", &random);
+    }
 }

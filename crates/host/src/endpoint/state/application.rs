@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 impl Application for State {
     fn accept(&mut self, offer: &Offer) -> bool {
-        self.now = offer.at;
+        self.now = self.now.max(offer.at);
         let (address, number) = (offer.peer, offer.name.flow);
         let known = self.peers.get(&address);
         let is_proven = known.is_some_and(|peer| peer.is_proven);
@@ -157,6 +157,36 @@ impl Application for State {
             self.control(peer, number, Control::Wait);
         }
         fits
+    }
+
+    fn park(&mut self, flow: FlowId, bytes: usize) -> bool {
+        let id = self.inbound_flows.get(&flow);
+        let Some(inbound) = id.and_then(|id| self.inbound.get_mut(id)) else { return false };
+        let Some(peer) = self.peers.get_mut(&inbound.peer) else { return false };
+        // No reader makes room for a message that no application has yet. If such messages took all
+        // memory, each could wait for that of the others: they leave the buffer of one.
+        let is_unread = inbound.is_held || inbound.opening.is_none();
+        let reserve = if is_unread { self.options.stream_buffer } else { 0 };
+        let fits = self.receive_memory + bytes + reserve <= self.options.receive_memory
+            && peer.memory + bytes + reserve <= self.options.peer_memory;
+        if fits {
+            inbound.parked += bytes;
+            peer.memory += bytes;
+            self.receive_memory += bytes;
+        }
+        fits
+    }
+
+    fn unpark(&mut self, flow: FlowId, bytes: usize) {
+        if let Some(id) = self.inbound_flows.get(&flow) {
+            self.free_parked(*id, bytes);
+        }
+    }
+
+    fn holds_up(&mut self, flow: FlowId) -> bool {
+        let id = self.inbound_flows.get(&flow);
+        let inbound = id.and_then(|id| self.inbound.get(id));
+        inbound.is_some_and(|inbound| inbound.is_held || inbound.readable() > 0)
     }
 
     fn handle_control(&mut self, peer: SocketAddr, now: Instant, datagram: &Datagram<'_>) {

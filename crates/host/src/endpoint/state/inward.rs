@@ -12,10 +12,11 @@ impl State {
     /// Frees a message that was received, or is being received.
     pub(in crate::endpoint) fn remove_inbound(&mut self, id: u64) {
         let Some(inbound) = self.inbound.remove(&id) else { return };
-        self.receive_memory -= inbound.memory();
+        let memory = inbound.memory() + inbound.parked;
+        self.receive_memory -= memory;
         self.inbound_numbers.remove(&(inbound.peer, inbound.number));
         if let Some(peer) = self.peers.get_mut(&inbound.peer) {
-            peer.memory -= inbound.memory();
+            peer.memory -= memory;
         }
         if let Some(flow) = inbound.flow {
             self.leave_flow(inbound.peer, flow);
@@ -96,12 +97,22 @@ impl State {
 
     /// Notes that a flow from a peer is not open any more.
     pub(in crate::endpoint) fn leave_flow(&mut self, peer: SocketAddr, flow: FlowId) {
-        if self.inbound_flows.remove(&flow).is_none() {
-            return;
-        }
+        let Some(id) = self.inbound_flows.remove(&flow) else { return };
+        self.free_parked(id, usize::MAX);
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.inbound -= 1;
             self.unproven -= usize::from(!peer.is_proven);
+        }
+    }
+
+    /// Counts memory of a message's packets no longer that the driver has kept: at most `bytes`.
+    pub(super) fn free_parked(&mut self, id: u64, bytes: usize) {
+        let Some(inbound) = self.inbound.get_mut(&id) else { return };
+        let freed = bytes.min(inbound.parked);
+        inbound.parked -= freed;
+        self.receive_memory -= freed;
+        if let Some(peer) = self.peers.get_mut(&inbound.peer) {
+            peer.memory -= freed;
         }
     }
 
