@@ -2,10 +2,10 @@
 //! them with the same two processes, placement and way to wait, between two hosts that share a veth
 //! pair.
 
-use crate::bed::{PROGRAM, is_possible, not_quiet};
+use crate::bed::{PROGRAM, is_possible};
+use punctual_testkit::OtherWork;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 /// Two namespaces with a veth pair, and the server in one of them. Removed when dropped.
 struct Pair {
@@ -71,35 +71,10 @@ impl Pair {
         let output = client.args(flags).args(client_flags).output().expect("it starts");
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // Nothing of this test runs when it looks for other processes.
         self.stop();
         println!("{text}");
         serde_json::from_str(&text).expect("JSON")
     }
-}
-
-/// Whether other processes leave the processors alone: of 300 ms, at most a twentieth was used.
-fn is_quiet() -> bool {
-    let times = || -> Vec<u64> {
-        let text = std::fs::read_to_string("/proc/stat").expect("statistics");
-        let line = text.lines().next().expect("a line");
-        line.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect()
-    };
-    let before = times();
-    std::thread::sleep(Duration::from_millis(300));
-    let spent: Vec<u64> = times().iter().zip(&before).map(|(a, b)| a - b).collect();
-    let (all, idle) = (spent.iter().sum::<u64>(), spent[3] + spent[4]);
-    idle * 20 >= all * 19
-}
-
-/// Calls `measure` if nobody else uses the processors before and after it.
-fn quietly<T>(measure: impl FnOnce() -> T) -> Option<T> {
-    let (before, measured) = (is_quiet(), measure());
-    if before && is_quiet() {
-        return Some(measured);
-    }
-    not_quiet("other processes use more than 5 % of the processors");
-    None
 }
 
 fn p50(report: &serde_json::Value, name: &str) -> f64 {
@@ -129,24 +104,26 @@ fn speed__of_requests_and_bulk_beside_udp_and_tcp() {
         let flags = [flags, &["--mtu", mtu][..]].concat();
         // Each measurement leaves 6,000 TCP ports in TIME-WAIT, of the 28,000 that a namespace has.
         let mut pair = Pair::new();
-        let Some(report) = quietly(|| pair.perf(&flags, &["--count", "3000"])) else { continue };
+        let work = OtherWork::watch();
+        let report = pair.perf(&flags, &["--count", "3000"]);
         let [udp, ours] = ["UDP, bare", "NDP"].map(|name| p50(&report, name));
         let ratio = ours / udp;
         println!("{flags:?}: {ours:.1} us, {ratio:.2} times UDP");
         for other in ["TCP, new connections", "TCP, Fast Open"] {
             let theirs = p50(&report, other);
             // Medians of the same measurement differ by up to a tenth.
-            assert!(ours < 1.1 * theirs, "{flags:?}: {ours:.1} us, {other} {theirs:.1} us");
+            let failure = format!("{flags:?}: {ours:.1} us, {other} {theirs:.1} us");
+            work.check(ours < 1.1 * theirs, failure);
         }
         if flags[..] == ["--placement", "two-cores", "--mtu", mtu] {
             let page = include_str!("../../../../docs/endpoint.md");
             let is_listed = page.contains("1.4 times a bare UDP exchange, and it is missed");
-            assert!(ratio <= 1.4 || is_listed, "{ratio:.2} times a bare UDP exchange");
+            work.check(ratio <= 1.4 || is_listed, format!("{ratio:.2} times a bare UDP exchange"));
         }
         let share = gbps(&report, "NDP") / gbps(&report, "UDP, sendmmsg");
         println!("{flags:?}: bulk {share:.2} of sendmmsg");
         if flags.contains(&"two-cores") {
-            assert!(share >= 0.5, "{flags:?}: bulk {share:.2} of sendmmsg");
+            work.check(share >= 0.5, format!("{flags:?}: bulk {share:.2} of sendmmsg"));
         }
     }
 }
@@ -164,12 +141,14 @@ fn speed__keeps_the_rate_asked_for() {
         let flags = ["--placement", "two-cores", "--rate", &rate];
         let bulk = format!("{}MB", mbps as u64 / 8);
         let client = ["--count", "10", "--bulk", &bulk];
-        let Some(report) = quietly(|| pair.perf(&flags, &client)) else { continue };
+        let work = OtherWork::watch();
+        let report = pair.perf(&flags, &client);
         // A packet of 1,500 B takes 1,538 B of a link and carries 1,436 B after the headers of IP
         // and UDP (28 B) and NDP (36 B).
         let most = mbps / 1e3 * 1_436.0 / 1_538.0;
         let share = gbps(&report, "NDP") / most;
         println!("{rate}: {share:.3} of what fits");
-        assert!((0.95..=1.05).contains(&share), "{rate}: {share:.3} of what fits");
+        let is_kept = (0.95..=1.05).contains(&share);
+        work.check(is_kept, format!("{rate}: {share:.3} of what fits"));
     }
 }
