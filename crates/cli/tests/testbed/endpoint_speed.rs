@@ -3,45 +3,38 @@
 //! pair.
 
 use crate::bed::{PROGRAM, is_possible};
-use punctual_testkit::OtherWork;
+use punctual_testkit::{OtherWork, TestNamespaces, ip};
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Two namespaces with a veth pair, and the server in one of them. Removed when dropped.
+/// Two namespaces with a veth pair, and the server in one of them. Nothing of it outlives the test.
 struct Pair {
-    names: [String; 2],
+    namespaces: TestNamespaces,
     server: Option<Child>,
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
         self.stop();
-        for name in &self.names {
-            let _ = Command::new("ip").args(["netns", "delete", name]).status();
-        }
     }
 }
 
 fn run(line: &str) {
-    let mut words = line.split(' ');
-    let status = Command::new(words.next().expect("a program")).args(words).status();
-    assert!(status.expect("it starts").success(), "{line}");
+    let words: Vec<&str> = line.split(' ').collect();
+    ip(&words).unwrap_or_else(|error| panic!("ip {line}: {error}"));
 }
 
 impl Pair {
     fn new() -> Pair {
-        let name = |end| format!("punctual-perf-{}{end}", std::process::id());
-        let pair = Pair { names: [name("a"), name("b")], server: None };
-        let [a, b] = &pair.names;
-        run(&format!("ip netns add {a}"));
-        run(&format!("ip netns add {b}"));
-        run(&format!("ip -n {a} link add eth0 mtu 9000 type veth peer name eth0 netns {b}"));
+        let namespaces = TestNamespaces::create(2).expect("namespaces");
+        let [a, b] = namespaces.names() else { panic!("two names") };
+        run(&format!("-n {a} link add eth0 mtu 9000 type veth peer name eth0 netns {b}"));
         for (end, name) in [(1, a), (2, b)] {
-            run(&format!("ip -n {name} addr add 10.77.0.{end}/24 dev eth0"));
-            run(&format!("ip -n {name} link set eth0 mtu 9000 up"));
-            run(&format!("ip netns exec {name} sysctl -qw net.ipv4.tcp_fastopen=3"));
+            run(&format!("-n {name} addr add 10.77.0.{end}/24 dev eth0"));
+            run(&format!("-n {name} link set eth0 mtu 9000 up"));
+            run(&format!("netns exec {name} sysctl -qw net.ipv4.tcp_fastopen=3"));
         }
-        pair
+        Pair { namespaces, server: None }
     }
 
     fn stop(&mut self) {
@@ -53,7 +46,7 @@ impl Pair {
 
     fn command(&self, end: usize, flags: &[&str]) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.names[end], PROGRAM, "perf"]).args(flags);
+        command.args(["netns", "exec", &self.namespaces.names()[end], PROGRAM, "perf"]).args(flags);
         command
     }
 
