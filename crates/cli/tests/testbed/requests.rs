@@ -22,7 +22,7 @@ fn links_us(payload: f64) -> f64 {
 }
 
 /// A server at a host, killed when dropped.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// Starts a command at host 0, and waits until it says that it listens.
-    fn start_command(bed: &Bed, mut command: Command) -> Server {
+    pub(crate) fn start_command(bed: &Bed, mut command: Command) -> Server {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let at_host = format!("{}-h0", bed.prefix());
         let server = punctual_switch::spawn_in_namespace(&at_host, &mut command);

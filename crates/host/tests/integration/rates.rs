@@ -97,6 +97,7 @@ fn check_long_path(mbps: usize) {
     work.check(link_rate >= 0.8 * mbps as f64, format!("{link_rate:.0} of {mbps} Mb/s"));
 }
 
+/// At a loss of 0.03 to 1 % no run takes twice the time that runs without loss take at most.
 #[test]
 fn loss__no_run_takes_twice_as_long() {
     let rate = Rate::from_mbps(200);
@@ -107,10 +108,14 @@ fn loss__no_run_takes_twice_as_long() {
         let relay = Relay::start(server.local_addr(), Path { loss, ..clean }, seed);
         transfer(&client, &server, relay.address(), bytes)
     };
-    let without = (0..2).map(|seed| run(0.0, seed)).max().unwrap();
-    for (seed, loss) in [0.0003, 0.001, 0.003, 0.01].into_iter().enumerate() {
-        let took = run(loss, 10 + seed as u64);
-        println!("loss {loss}: {took:?}, without {without:?}");
-        assert!(took <= 2 * without, "loss {loss}: {took:?}, without {without:?}");
+    let work = OtherWork::watch();
+    let without = (0..3).map(|seed| run(0.0, seed)).max().unwrap();
+    for loss in [0.0003, 0.001, 0.003, 0.01] {
+        for seed in 10..13 {
+            let took = run(loss, seed);
+            println!("loss {loss}, seed {seed}: {took:?}, without {without:?}");
+            let failure = format!("loss {loss}, seed {seed}: {took:?}, without {without:?}");
+            work.check(took <= 2 * without, failure);
+        }
     }
 }
