@@ -16,11 +16,23 @@ local DEFAULT_PORT = 48630
 
 local punctual = Proto("punctual", "punctual transport")
 
-local kinds = { [0] = "data", [1] = "ack", [2] = "nack", [3] = "pull", [4] = "probe" }
+local kinds = {
+  [0] = "data", [1] = "ack", [2] = "nack", [3] = "pull", [4] = "probe", [8] = "retry",
+  [9] = "token", [10] = "ended", [11] = "cancel", [12] = "ping", [13] = "pong",
+  [14] = "challenge", [15] = "wait",
+}
 local transports = { [1] = "ndp", [2] = "d3", [3] = "rcpdc", [4] = "pdq", [GENERIC] = "generic" }
+local ends = {
+  [0] = "done", [1] = "gone", [2] = "cancelled", [3] = "not listening", [4] = "too large",
+  [5] = "refused", [6] = "other version", [7] = "other MTU",
+}
+local purposes = { [0] = "message", [1] = "request", [2] = "response" }
+local path_messages = { [1] = "ask or offer", [2] = "join or joined" }
+local join_answers = { [0] = "send the token back", [1] = "joined", [2] = "ask again" }
 local contents = { [0] = "data", [1] = "acknowledgement", [2] = "neither" }
 
--- Fields by name, as in the tables of docs/wire.md. A field is { type, first byte, bytes, options }.
+-- Fields by name, as in the tables of docs/wire.md. A field is { name, type, first byte, bytes,
+-- options }. The envelope has a field `only` with some flags, or `unless` they are set.
 local envelope = {
   { "magic", "uint8", 0, 1, base.HEX, nil, 0xf0 },
   { "version", "uint8", 0, 1, base.DEC, nil, 0x0f },
@@ -39,7 +51,8 @@ local envelope = {
   { "flow", "uint32", 4, 4, base.HEX },
   { "payload_bytes", "uint16", 8, 2, base.DEC },
   { "header_check", "uint16", 10, 2, base.HEX },
-  { "payload_check", "uint32", 12, 4, base.HEX },
+  { "payload_check", "uint32", 12, 4, base.HEX, unless = 0x20 },
+  { "number", "uint32", 12, 4, base.DEC, only = 0x20 },
   { "path", "uint16", 16, 2, base.DEC },
   { "incarnation", "uint16", 18, 2, base.HEX },
 }
@@ -58,6 +71,7 @@ local ndp = {
   { "ndp.no_room", "bool", 0, 1, 8, nil, 0x08 },
   { "ndp.last", "bool", 0, 1, 8, nil, 0x04 },
   { "ndp.has_pull", "bool", 0, 1, 8, nil, 0x01 },
+  { "ndp.reserved", "uint8", 0, 1, base.HEX, nil, 0x12 },
   { "ndp.seq", "uint24", 1, 3, base.DEC },
   { "ndp.cumulative", "uint32", 4, 4, base.DEC },
   { "ndp.sent_at", "uint32", 8, 4, base.DEC },
@@ -74,6 +88,7 @@ local d3 = {
   { "d3.request_flag", "bool", 14, 1, 8, nil, 0x08 },
   { "d3.end", "bool", 14, 1, 8, nil, 0x04 },
   { "d3.fin", "bool", 14, 1, 8, nil, 0x02 },
+  { "d3.reserved_flags", "uint8", 14, 1, base.HEX, nil, 0xa1 },
   { "d3.reserved", "uint8", 15, 1, base.HEX },
   { "d3.scale", "uint8", 16, 1, base.DEC },
   { "d3.desired", "uint8", 17, 1, base.DEC },
@@ -97,8 +112,10 @@ local pdq = {
   { "pdq.data", "bool", 16, 1, 8, nil, 0x10 },
   { "pdq.end", "bool", 16, 1, 8, nil, 0x04 },
   { "pdq.term", "bool", 16, 1, 8, nil, 0x02 },
+  { "pdq.reserved_flags", "uint8", 16, 1, base.HEX, nil, 0xc9 },
   { "pdq.age", "uint8", 17, 1, base.DEC },
   { "pdq.held", "bool", 18, 1, 8, nil, 0x40 },
+  { "pdq.reserved", "uint8", 18, 1, base.HEX, nil, 0xbf },
   { "pdq.subflow", "uint8", 19, 1, base.DEC },
   { "pdq.rate", "uint32", 20, 4, base.DEC },
   { "pdq.pauser", "uint32", 24, 4, base.DEC },
@@ -113,6 +130,46 @@ local generic = {
   { "generic.reserved", "uint8", 19, 1, base.HEX },
 }
 
+-- The payload of the packet that opens a flow of D3, RCPdc or PDQ.
+local opening = {
+  { "opening.size", "uint64", 0, 8, base.DEC },
+  { "opening.segment", "uint16", 8, 2, base.DEC },
+  { "opening.reserved", "uint16", 10, 2, base.HEX },
+}
+local OPENING_BYTES = 12
+
+-- The first bytes of a flow between endpoints.
+local prologue = {
+  { "prologue.version", "uint8", 0, 1, base.HEX },
+  { "prologue.has_confirms", "bool", 1, 1, 8, nil, 0x80 },
+  { "prologue.purpose", "uint8", 1, 1, base.DEC, purposes, 0x7f },
+  { "prologue.incarnation", "uint16", 2, 2, base.HEX },
+  { "prologue.service", "uint32", 4, 4, base.DEC },
+  { "prologue.time_left", "uint64", 8, 8, base.DEC },
+  { "prologue.id", "uint64", 16, 8, base.HEX },
+  { "prologue.confirms", "uint32", 24, 4, base.HEX },
+}
+local PROLOGUE_BYTES = 28
+local PROLOGUE_VERSION = 0xa2
+
+-- Payloads of the host stack's packets.
+local stack = {
+  token = { { "stack.token", "bytes", 0, 16, base.SPACE } },
+  uptime = { { "stack.uptime", "uint64", 0, 8, base.DEC } },
+  ended = { { "stack.ended", "uint8", 0, 1, base.DEC, ends } },
+  ping = { { "stack.ping", "uint64", 0, 8, base.DEC } },
+  message = { { "paths.message", "uint8", 0, 1, base.DEC, path_messages } },
+  padding = { { "paths.padding", "bytes", 0, 91, base.SPACE } },
+  token_of_main = { { "paths.token", "bytes", 0, 16, base.SPACE } },
+  token_of_source = { { "paths.own_token", "bytes", 0, 16, base.SPACE } },
+  answer = { { "paths.answer", "uint8", 0, 1, base.DEC, join_answers } },
+  family = { { "paths.family", "uint8", 0, 1, base.DEC } },
+  ipv4 = { { "paths.ipv4", "ipv4", 0, 4 }, { "paths.unused", "bytes", 4, 12, base.SPACE } },
+  ipv6 = { { "paths.ipv6", "ipv6", 0, 16 } },
+  port = { { "paths.port", "uint16", 0, 2, base.DEC } },
+}
+local ADDRESS_BYTES = 19
+
 -- The fields of each transport, by its number.
 local of_transport = { [1] = ndp, [2] = d3, [3] = d3, [4] = pdq, [GENERIC] = generic }
 
@@ -122,7 +179,11 @@ local payload_tag = ProtoField.bytes("punctual.payload_tag", "payload_tag", base
 local unknown = ProtoField.bytes("punctual.fields", "fields of an unknown transport", base.SPACE)
 
 local registered = { header_tag, payload, payload_tag, unknown }
-for _, fields in ipairs({ envelope, version_answer, ndp, d3, pdq, generic }) do
+local groups = { envelope, version_answer, ndp, d3, pdq, generic, opening, prologue }
+for _, fields in pairs(stack) do
+  table.insert(groups, fields)
+end
+for _, fields in ipairs(groups) do
   for _, field in ipairs(fields) do
     local name, kind, _, _, display, values, mask = table.unpack(field)
     local make = ProtoField[kind]
@@ -181,13 +242,104 @@ local function header_bytes_of(tvb)
   return header_bytes
 end
 
-local function add(tree, fields, tvb)
+-- Adds fields of a packet with these flags. A field has its bytes in the capture, or is left out.
+local function add(tree, fields, tvb, flags)
+  flags = flags or 0
   for _, field in ipairs(fields) do
     local at, bytes = field[3], field[4]
-    if at + bytes <= tvb:len() then
+    local is_there = at + bytes <= tvb:len()
+    if field.only and bit.band(flags, field.only) == 0 then
+      is_there = false
+    end
+    if field.unless and bit.band(flags, field.unless) ~= 0 then
+      is_there = false
+    end
+    if is_there then
       tree:add(field.proto, tvb(at, bytes))
     end
   end
+end
+
+-- Adds the fields of one packet after another, as long as the payload lasts.
+local function adder(tree, tvb)
+  local at = 0
+  local function next_bytes(fields, bytes)
+    if at + bytes > tvb:len() then
+      return false
+    end
+    add(tree, fields, tvb(at, bytes):tvb())
+    at = at + bytes
+    return true
+  end
+  local function address()
+    local of_family = { [4] = stack.ipv4, [6] = stack.ipv6 }
+    local fields = at + ADDRESS_BYTES <= tvb:len() and of_family[tvb(at, 1):uint()]
+    if not fields then
+      return false
+    end
+    return next_bytes(stack.family, 1) and next_bytes(fields, 16) and next_bytes(stack.port, 2)
+  end
+  local function left()
+    return tvb:len() - at
+  end
+  local function first()
+    return tvb(at, 1):uint()
+  end
+  return { next = next_bytes, address = address, left = left, first = first }
+end
+
+-- Names the payload of a packet of the host stack. Returns how many bytes have no field.
+local function add_stack(tree, kind, tvb)
+  local payload = adder(tree, tvb)
+  if kind == 8 or kind == 9 or kind == 14 then
+    payload.next(stack.token, 16)
+    if kind == 8 then
+      payload.next(stack.uptime, 8)
+    end
+  elseif kind == 10 then
+    payload.next(stack.ended, 1)
+  elseif kind == 12 or kind == 13 then
+    payload.next(stack.ping, 8)
+    if payload.left() > 0 then
+      local message = payload.first()
+      payload.next(stack.message, 1)
+      if message == 1 and kind == 12 then
+        payload.next(stack.padding, 91)
+      elseif message == 1 then
+        payload.next(stack.token_of_main, 16)
+        while payload.address() do end
+      elseif message == 2 and kind == 12 then
+        payload.next(stack.token_of_main, 16)
+        payload.next(stack.token_of_source, 16)
+        payload.address()
+      elseif message == 2 then
+        payload.next(stack.token_of_source, 16)
+        payload.next(stack.answer, 1)
+      end
+    end
+  end
+  return payload.left()
+end
+
+-- Names the beginning of a payload. Returns how many bytes have no field.
+local function add_payload(tree, number, kind, flags, fields, tvb)
+  if kind >= 8 then
+    return add_stack(tree, kind, tvb)
+  end
+  local payload = adder(tree, tvb)
+  if kind == 4 and bit.band(flags, 0x10) ~= 0 then
+    payload.next(opening, OPENING_BYTES)
+  elseif kind == 0 and tvb:len() >= PROLOGUE_BYTES and tvb(0, 1):uint() == PROLOGUE_VERSION then
+    -- The data of a flow begin with number 0.
+    local first = number == 1 and fields:len() >= 4 and fields(1, 3):uint()
+    if number >= 2 and number <= 4 and fields:len() >= 4 then
+      first = fields(0, 4):uint()
+    end
+    if first == 0 then
+      payload.next(prologue, PROLOGUE_BYTES)
+    end
+  end
+  return payload.left()
 end
 
 -- The bytes of the packet at the start of a datagram, as its header says; nil if it is none of ours.
@@ -218,15 +370,17 @@ local function dissect(tvb, pinfo, root)
 
   pinfo.cols.protocol = "PUNCTUAL"
   local tree = root:add(punctual, tvb(), "punctual " .. transport)
-  add(tree, envelope, tvb(0, ENVELOPE_BYTES))
+  add(tree, envelope, tvb(0, ENVELOPE_BYTES), flags)
   if not is_sound(tvb, header_bytes, 10) then
     tree:add_proto_expert_info(bad_check)
   end
   local fields = of_transport[number]
+  local fields_tvb = nil
   if header_bytes > ENVELOPE_BYTES then
     local part = tvb(ENVELOPE_BYTES, header_bytes - ENVELOPE_BYTES)
     if fields then
-      add(tree, fields, part:tvb())
+      fields_tvb = part:tvb()
+      add(tree, fields, fields_tvb)
     else
       tree:add(unknown, part)
     end
@@ -247,7 +401,14 @@ local function dissect(tvb, pinfo, root)
     tree:add_proto_expert_info(trimmed)
   elseif payload_bytes > 0 and at < tvb:len() then
     local captured = math.min(payload_bytes, tvb:len() - at)
-    tree:add(payload, tvb(at, captured))
+    local part = tvb(at, captured):tvb()
+    local left = captured
+    if kind >= 8 or fields_tvb then
+      left = add_payload(tree, number, kind, flags, fields_tvb, part)
+    end
+    if left > 0 then
+      tree:add(payload, tvb(at + captured - left, left))
+    end
     if is_keyed and at + payload_bytes + TAG_BYTES <= tvb:len() then
       tree:add(payload_tag, tvb(at + payload_bytes, TAG_BYTES))
     end

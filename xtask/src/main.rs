@@ -12,6 +12,7 @@ mod picture;
 mod python;
 mod results;
 mod setup;
+mod soak;
 mod sources;
 mod steps;
 mod suite;
@@ -60,6 +61,9 @@ cargo xtask COMMAND
                         except those in xtask/equivalent-mutants.txt. Groups: queues, results,
                         checks, d3, pdq, tcp, ndp; --shard tries part K of N, counted from 0;
                         --missed tries those that the last run missed
+  soak [NAME…]          run the soaks of the host stack in full: 10,000 messages between two
+                        processes through a network that loses, repeats, delays, corrupts and trims
+                        packets, with and without kill -9. NAME is ndp, d3 or pdq
   wheel                 build the package for Python into target/wheels, and install and use it
                         in a root directory without Rust
   dist [--profile P]    build what users download into target/dist: a static binary, a Debian
@@ -115,6 +119,10 @@ fn main() -> ExitCode {
         Some((&"mutants", rest)) => match mutants::Options::parse(rest) {
             Ok(options) => suite::run_step("mutants", || mutants::mutants(&options)),
             Err(option) => return usage(&format!("invalid argument `{option}`")),
+        },
+        Some((&"soak", names)) => match soak::unknown(names) {
+            Some(name) => return usage(&format!("no soak of `{name}`")),
+            None => suite::run_step("soak", || soak::soak(names)),
         },
         Some((&"wheel", [])) => suite::run_step("wheel", python::wheel),
         Some((&"dist", rest)) => match dist::Options::parse(rest) {

@@ -118,11 +118,12 @@ fn clippy() -> anyhow::Result<Outcome> {
 
 /// Runs all tests. Those that are quick studies leave their figures for the step `figures`.
 fn test() -> anyhow::Result<Outcome> {
+    let before = traces();
     std::fs::create_dir_all(figures_of_tests())?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--no-fail-fast"]);
     run_command(tests.env(figures::PRINTED, figures_of_tests()))?;
-    Ok(Outcome::Passed)
+    Ok(outcome(&before, &[]))
 }
 
 /// The directory for figures that the step `test` prints. It exists only after that step.
@@ -186,6 +187,7 @@ fn browser() -> anyhow::Result<Outcome> {
 /// Runs the tests of the testbed and the benchmark of the switch's ports, which the step `test`
 /// ignores. Those of the testbed need root, and a core of their own while they run.
 fn testbed() -> anyhow::Result<Outcome> {
+    let before = traces();
     // Uses the whole workspace, so that cargo does not rebuild crates with other features.
     let cost = ["--test", "integration", "cost__of_a_packet", "--", "--ignored", "--nocapture"];
     run_command(cargo().args(["test", "--workspace"]).args(cost))?;
@@ -202,28 +204,33 @@ fn testbed() -> anyhow::Result<Outcome> {
     if id.trim() != "0" {
         return Ok(Outcome::Skipped("network namespaces need root".into()));
     }
-    let before = traces();
     let mut skipped = busy;
     for tests in [["--lib", "--", "host_stack__"].as_slice(), &["--test", "testbed", "--"]] {
         let mut command = cargo();
         command.args(["test", "--workspace"]).args(tests).args(one_by_one);
         skipped.extend(run_noting_skips(&mut command)?);
     }
-    let left = left_behind(&before);
-    Ok(match left.is_empty() {
-        true => passed_except(&skipped),
-        false => Outcome::Failed(format!("the tests left behind: {}", left.join(", "))),
-    })
+    Ok(outcome(&before, &skipped))
 }
 
-/// What tests of the testbed could leave on this machine: named namespaces, the files of testbeds,
-/// and processes of the `punctual` that they ran.
+/// The outcome of tests that skipped some checks for these reasons, if there were these traces before.
+fn outcome(before: &BTreeSet<String>, skipped: &[String]) -> Outcome {
+    let left = left_behind(before);
+    match left.is_empty() {
+        true => passed_except(skipped),
+        false => Outcome::Failed(format!("the tests left behind: {}", left.join(", "))),
+    }
+}
+
+/// What tests could leave on this machine: named namespaces, the files of testbeds, and processes of
+/// the `punctual` that they ran. Namespaces of tests that still run are theirs.
 fn traces() -> BTreeSet<String> {
     let names = |dir: &str| {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect::<Vec<PathBuf>>()
     };
-    let files = [names("/run/netns"), names("/run/punctual")].concat();
+    let mut files = [names("/run/netns"), names("/run/punctual")].concat();
+    files.retain(|path| !is_of_a_running_test(path));
     let program = target().join("debug").join("punctual");
     let runs_it = |process: &PathBuf| {
         let is_it = |exe: PathBuf| exe == program;
@@ -231,6 +238,14 @@ fn traces() -> BTreeSet<String> {
     };
     let processes = names("/proc").into_iter().filter(runs_it);
     files.into_iter().chain(processes).map(|path| path.display().to_string()).collect()
+}
+
+/// Whether a namespace has the name of `punctual_testkit::TestNamespaces` of a running process.
+fn is_of_a_running_test(namespace: &Path) -> bool {
+    let name = namespace.file_name().unwrap_or_default().to_string_lossy();
+    let pid = name.strip_prefix("punctual-test-").and_then(|rest| rest.split('-').next());
+    let pid = pid.and_then(|pid| pid.parse::<u32>().ok());
+    pid.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
 }
 
 /// The traces that were not there before. What is about to go has ten seconds for it.
@@ -327,4 +342,22 @@ fn scenarios() -> anyhow::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+#[allow(non_snake_case)]
+mod tests {
+    use super::*;
+
+    /// Namespaces that a test has left behind are found, and those of a running test are not.
+    #[test]
+    fn traces__of_running_tests_are_theirs() {
+        let own = std::process::id();
+        let is_theirs = |name: &str| is_of_a_running_test(&Path::new("/run/netns").join(name));
+        assert!(is_theirs(&format!("punctual-test-{own}-0-1")));
+        // The kernel has no process with so large a number: 2^22 at most.
+        for left in ["punctual-test-4999999-0-1", "punctual-test--0", "punctual-test-", "pn3-h0"] {
+            assert!(!is_theirs(left), "{left}");
+        }
+    }
 }

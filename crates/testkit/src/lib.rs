@@ -1,4 +1,5 @@
-//! Test support: two hosts connected by a path, injected faults, checks of the transport contract.
+//! Test support: two hosts connected by a path, injected faults, checks of the transport contract,
+//! and of times on a machine that may be busy.
 //!
 //! [`Pair`] drives any [`Transport`](punctual_core::Transport) and panics when the transport
 //! breaks the contract, for example by delivering a byte twice or completing a flow too early.
@@ -17,6 +18,8 @@ mod cases;
 mod claims;
 mod fault;
 mod figures;
+mod namespaces;
+mod other_work;
 mod pair;
 mod path;
 mod port;
@@ -27,6 +30,8 @@ pub use cases::cases;
 pub use claims::{Accepted, bounded, claimed, published};
 pub use fault::{Fault, FaultOdds};
 pub use figures::{assert_figure, assert_mean, markdown_table, print_figure, text_table};
+pub use namespaces::{TestNamespaces, ip};
+pub use other_work::{MOST_OTHER_WORK, OtherWork};
 pub use pair::Pair;
 pub use path::PairPath;
 pub use report::{Direction, FlowResult, Traced};

@@ -111,8 +111,8 @@ fn tshark__reads_the_packets_of_every_transport() {
     }
 }
 
-/// Captures transfers on loopback and looks at every packet with tshark: data, answers and the
-/// packets of the host stack, all with named fields.
+/// Captures transfers over each transport on loopback and looks at every packet with tshark: data,
+/// answers and the packets of the host stack, all with named fields.
 #[test]
 #[ignore = "needs tshark: cargo xtask test tshark"]
 fn tshark__reads_live_captures() {
@@ -132,7 +132,7 @@ fn tshark__reads_live_captures() {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stderr), &mut line).expect("text");
         (child, line)
     };
-    let args = ["capture", "--interface", "lo", "--port", &port, "--for", "4s", "--out"];
+    let args = ["capture", "--interface", "lo", "--port", &port, "--for", "8s", "--out"];
     let (capture, line) = start(&[&args[..], &["live.pcapng", "--json"]].concat());
     if line.contains("CAP_NET_RAW") {
         assert!(std::env::var_os("PUNCTUAL_NO_SKIPS").is_none(), "{line}");
@@ -140,11 +140,16 @@ fn tshark__reads_live_captures() {
         return;
     }
     assert!(line.contains("capturing on lo"), "{line}");
-    let (receive, _) = start(&["receive", "--listen", &address, "--out", "copy"]);
-    let sent = place.punctual(&["send", "file", &address]);
-    assert!(sent.status.success(), "{}", text(&sent.stderr));
-    let received = receive.wait_with_output().expect("it ends");
-    assert!(received.status.success());
+    for transport in ["ndp", "d3", "pdq"] {
+        let rate = ["--rate", "200Mbps"];
+        let receive = ["receive", "--listen", &address, "--out", transport];
+        let (receive, _) = start(&[&receive[..], &rate].concat());
+        let send = ["send", "file", &address, "--transport", transport];
+        let sent = place.punctual(&[&send[..], &rate].concat());
+        assert!(sent.status.success(), "{transport}: {}", text(&sent.stderr));
+        let received = receive.wait_with_output().expect("it ends");
+        assert!(received.status.success(), "{transport}: {}", text(&received.stderr));
+    }
     let captured = capture.wait_with_output().expect("it ends");
     let made: serde_json::Value = serde_json::from_slice(&captured.stdout).expect("an object");
     // 300 KB are 209 packets of 1,436 B, and each is acknowledged. Segmentation offload makes one
@@ -170,6 +175,19 @@ fn tshark__reads_live_captures() {
     for kind in ["0", "1", "8", "9"] {
         assert!(kinds.contains(kind), "{kinds:?}");
     }
+    let count = |filter: &str| tshark(place.path(), "live.pcapng", &["-Y", filter]).lines().count();
+    for (filter, least) in [
+        ("punctual.transport == 1 && punctual.prologue.version == 0xa2", 1),
+        ("punctual.transport == 2 && punctual.prologue.version == 0xa2", 1),
+        ("punctual.transport == 4 && punctual.prologue.version == 0xa2", 1),
+        // A request to offer the file and one to store it, or more.
+        ("punctual.transport == 2 && punctual.opening.size > 28", 2),
+        ("punctual.transport == 4 && punctual.opening.segment > 1000", 2),
+        ("punctual.stack.token", 2),
+    ] {
+        assert!(count(filter) >= least, "{filter}: {} packets", count(filter));
+    }
+    assert_eq!(count("punctual.kind >= 8 && punctual.payload"), 0, "a payload without names");
     let shown = tshark(place.path(), "live.pcapng", &["-V"]);
     for wrong in ["Malformed", "Lua Error", "does not match", "unknown transport"] {
         assert!(!shown.contains(wrong), "{wrong}");

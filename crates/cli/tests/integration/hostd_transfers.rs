@@ -9,10 +9,10 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::Duration;
 
 /// A process that says where it listens, killed when dropped.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     stderr: BufReader<ChildStderr>,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Drop for Running {
@@ -23,7 +23,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(mut command: Command) -> Running {
+    pub(crate) fn start(mut command: Command) -> Running {
         let mut child =
             command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
@@ -40,13 +40,13 @@ impl Running {
     }
 
     /// A receiver into the directory `inbox`.
-    fn receiver(place: &Place, args: &[&str]) -> Running {
+    pub(crate) fn receiver(place: &Place, args: &[&str]) -> Running {
         let receive = ["receive", "--into", "inbox", "--wait", "30s", "--json"];
         Self::start(place.command(&[&receive[..], args].concat()))
     }
 
     /// Its exit code, the objects that it printed and its messages.
-    fn finish(mut self) -> (Option<i32>, Vec<Value>, String) {
+    pub(crate) fn finish(mut self) -> (Option<i32>, Vec<Value>, String) {
         let mut printed = String::new();
         self.child.stdout.take().expect("piped").read_to_string(&mut printed).expect("text");
         let mut said = String::new();
@@ -56,18 +56,18 @@ impl Running {
     }
 }
 
-fn objects(printed: &[u8]) -> Vec<Value> {
+pub(crate) fn objects(printed: &[u8]) -> Vec<Value> {
     let lines = text(printed);
     lines.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
 }
 
-fn place() -> Place {
+pub(crate) fn place() -> Place {
     let place = Place::new("");
     std::fs::create_dir(place.path().join("inbox")).expect("a directory");
     place
 }
 
-fn file(place: &Place, name: &str, len: usize) -> Vec<u8> {
+pub(crate) fn file(place: &Place, name: &str, len: usize) -> Vec<u8> {
     let bytes: Vec<u8> =
         (0..len as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     std::fs::write(place.path().join(name), &bytes).expect("a file");

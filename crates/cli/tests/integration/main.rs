@@ -20,4 +20,6 @@ mod safety;
 mod sweeps;
 mod tools;
 mod transfers;
+#[cfg(target_os = "linux")]
+mod transports;
 mod unfinished;

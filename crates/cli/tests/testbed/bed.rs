@@ -1,6 +1,7 @@
 //! A testbed for one test, which is removed at its end, passed or failed.
 
 use punctual_switch::{Testbed, missing_capability};
+use punctual_testkit::OtherWork;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -15,10 +16,10 @@ pub(crate) fn skip(why: &str) {
     assert!(!no_skips, "skips count as failures: {why}");
 }
 
-/// Prints why a check was left out that this machine can do: its timing was invalid, because other
-/// processes kept it busy, or the check takes minutes. Never fails.
-pub(crate) fn not_quiet(why: &str) {
-    println!("SKIPPED: {why}");
+/// Prints why a check of times was left out that this machine can do: the switch or the hosts were too
+/// late, by their own account. Adds what other processes used meanwhile. Never fails.
+pub(crate) fn too_late(work: &OtherWork, why: &str) {
+    println!("SKIPPED: {why} (other processes used {:.1} %)", 100.0 * work.share());
 }
 
 /// Waits until a condition holds. Fails after 20 seconds.

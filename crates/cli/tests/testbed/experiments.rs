@@ -1,10 +1,10 @@
 //! The papers' experiments on real packets: the scenarios that this repository ships, and what the
 //! papers found. A run with invalid timing asserts nothing.
 
-use crate::bed::{PROGRAM, is_possible, not_quiet};
+use crate::bed::{PROGRAM, is_possible, too_late};
 use crate::runs::median;
 use punctual_results::{RunFiles, TestbedFacts};
-use punctual_testkit::claimed;
+use punctual_testkit::{OtherWork, claimed};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,12 +18,15 @@ fn repository(path: &str) -> PathBuf {
 struct Experiment {
     dir: tempfile::TempDir,
     runs: Vec<Value>,
+    /// What other processes used during the runs.
+    work: OtherWork,
 }
 
 impl Experiment {
     /// Runs a scenario with changed values on the testbed or on `both`.
     fn run(scenario: &str, on: &str, changes: &[&str]) -> Experiment {
         let dir = tempfile::tempdir().expect("a temporary directory");
+        let work = OtherWork::watch();
         let mut command = Command::new(PROGRAM);
         command.args(["run", "--quiet", "--json", "--on", on]);
         command.args(changes.iter().flat_map(|change| ["--set", change]));
@@ -37,7 +40,7 @@ impl Experiment {
         // Lines with a metric compare simulator and testbed.
         let runs: Vec<Value> = lines.filter(|line: &Value| line["metric"].is_null()).collect();
         assert!(!runs.is_empty(), "{errors}");
-        let experiment = Experiment { dir, runs };
+        let experiment = Experiment { dir, runs, work };
         for run in experiment.runs.iter().filter(|run| !is_valid(run)) {
             println!("{scenario}: {}: invalid: {}", run["directory"], run["timing_problems"]);
         }
@@ -137,7 +140,7 @@ fn ndp__incast_of_seven_is_within_a_tenth_of_the_optimum() {
         }
         let valid = experiment.valid(transport).count();
         let Some(last_us) = median_of(experiment.valid(transport), "fct_max_us") else {
-            not_quiet(&format!("7:1 incast: no valid run of {transport}"));
+            too_late(&experiment.work, &format!("7:1 incast: no valid run of {transport}"));
             continue;
         };
         let ratio = last_us / optimum_us;
@@ -149,7 +152,8 @@ fn ndp__incast_of_seven_is_within_a_tenth_of_the_optimum() {
         assert!(ratio > 1436.0 / 1460.0, "{transport}: faster than its link");
         if transport == "ndp" {
             // Between the claims of 350 KB and 1 MB, which accept 1.12.
-            assert!(ratio < 1.10, "{ratio:.3} of the optimum");
+            let failure = format!("{ratio:.3} of the optimum");
+            experiment.work.check(ratio < 1.10, failure);
         }
     }
 }
@@ -170,7 +174,10 @@ fn ndp__a_prioritised_flow_costs_little_more_than_alone() {
     };
     let times = ["alone", "prioritised", "unprioritised"].map(fct);
     let [Some(alone), Some(first), Some(among)] = times else {
-        not_quiet(&format!("200 KB among long flows: a case without valid run: {times:?}"));
+        too_late(
+            &experiment.work,
+            &format!("200 KB among long flows: a case without valid run: {times:?}"),
+        );
         return;
     };
     println!(
@@ -183,7 +190,8 @@ fn ndp__a_prioritised_flow_costs_little_more_than_alone() {
     assert!(alone >= 200_000.0 / 1436.0 * 1538.0 * 8.0 / 100.0, "faster than its link: {alone}");
     for (claim, fct) in [("real-prioritised", first), ("real-unprioritised", among)] {
         let accepted = claimed("ndp/fig10", claim);
-        assert!(accepted.contains(fct / alone), "{fct} us, alone {alone} us: {accepted}");
+        let failure = format!("{claim}: {fct} us, alone {alone} us: {accepted}");
+        experiment.work.check(accepted.contains(fct / alone), failure);
     }
 }
 
@@ -215,12 +223,12 @@ fn ndp__a_message_on_a_new_connection_is_faster_than_tcp_and_fast_open() {
         }
     }
     let [Some(ndp), Some(fast_open), Some(tcp)] = times else {
-        not_quiet("1 KB on a new connection: a transport without valid run");
+        too_late(&experiment.work, "1 KB on a new connection: a transport without valid run");
         return;
     };
     // 1,000 bytes and 102 of headers and framing pass two links of 1 Gb/s and 1 us each.
     assert!(ndp >= 2.0 * (1_102.0 * 8.0 / 1000.0 + 1.0), "faster than its links: {ndp}");
-    assert!(ndp < fast_open && fast_open < tcp, "{times:.1?}");
+    experiment.work.check(ndp < fast_open && fast_open < tcp, format!("{names:?}: {times:.1?} us"));
 }
 
 /// NDP, Figure 11: the throughput of a flow is min(window / round trip, rate). The prototype of the
@@ -242,13 +250,17 @@ fn ndp__throughput_follows_the_initial_window() {
         assert_eq!(experiment.of("testbed", "ndp").filter(has_window).count(), 3);
         let runs = experiment.valid("ndp").filter(has_window);
         let Some(gbps) = median_of(runs, "goodput_gbps") else {
-            not_quiet(&format!("throughput with a window of {window}: no valid run"));
+            too_late(
+                &experiment.work,
+                &format!("throughput with a window of {window}: no valid run"),
+            );
             continue;
         };
         let ideal = (window * 1_436.0 * 8.0 / round_trip_us).min(most_mbps);
         let share = 1000.0 * gbps / ideal;
         println!("window {window}: {:.1} Mb/s, {share:.3} of {ideal:.1}", 1000.0 * gbps);
-        assert!(share >= if ideal < most_mbps { 0.85 } else { 0.95 }, "window {window}: {share}");
+        let least = if ideal < most_mbps { 0.85 } else { 0.95 };
+        experiment.work.check(share >= least, format!("window {window}: {share:.3} of {ideal:.1}"));
         assert!(share <= 1.01, "window {window}: faster than its window allows: {share}");
     }
 }
@@ -276,7 +288,10 @@ fn ndp__pulls_are_a_packet_time_apart() {
         let at =
             |n: usize| median(&mut spacing.iter().map(|s| s[n] / packet_us).collect::<Vec<_>>());
         let [Some(p5), Some(p50), Some(p95)] = [0, 1, 2].map(at) else {
-            not_quiet(&format!("spacing of pulls for packets of {mtu} bytes: no valid run"));
+            too_late(
+                &experiment.work,
+                &format!("spacing of pulls for packets of {mtu} bytes: no valid run"),
+            );
             continue;
         };
         println!(
@@ -284,8 +299,10 @@ fn ndp__pulls_are_a_packet_time_apart() {
              {packet_us:.1} us, in {} valid runs",
             spacing.len()
         );
-        assert!((0.98..1.02).contains(&p50), "{mtu}: a median of {p50} packet times");
-        assert!(p5 >= 1.10 / 1.2304 && p95 <= 1.38 / 1.2304, "{mtu}: {p5} to {p95} packet times");
+        let is_median = (0.98..1.02).contains(&p50);
+        experiment.work.check(is_median, format!("{mtu}: a median of {p50} packet times"));
+        let is_narrow = p5 >= 1.10 / 1.2304 && p95 <= 1.38 / 1.2304;
+        experiment.work.check(is_narrow, format!("{mtu}: {p5} to {p95} packet times"));
     }
 }
 
@@ -329,10 +346,13 @@ fn d3__meets_more_deadlines_than_rcpdc_and_tcp() {
             pairs.len()
         );
         if pairs.len() * 2 < REPETITIONS {
-            not_quiet(&format!("D3's burst beside {other}: fewer than half the runs are valid"));
+            too_late(
+                &experiment.work,
+                &format!("D3's burst beside {other}: fewer than half the runs are valid"),
+            );
             continue;
         }
-        assert!(ours > theirs, "{other}: {pairs:?}");
+        experiment.work.check(ours > theirs, format!("{other}: {pairs:?}"));
     }
 }
 
@@ -365,10 +385,11 @@ fn pdq__finishes_flows_one_by_one() {
     assert_eq!(experiment.of("testbed", "pdq").count(), 3);
     for gap in &mut gaps {
         let Some(share) = median(gap) else {
-            not_quiet("PDQ's flows one by one: no valid run");
+            too_late(&experiment.work, "PDQ's flows one by one: no valid run");
             return;
         };
-        assert!((0.75..1.25).contains(&share), "a gap of {share:.2} times a flow's time");
+        let failure = format!("a gap of {share:.2} times a flow's time");
+        experiment.work.check((0.75..1.25).contains(&share), failure);
     }
 }
 
@@ -399,7 +420,7 @@ fn pdq__short_flows_preempt_a_long_one() {
             longest.push(of(false));
         }
         let (Some(short), Some(long)) = (median(&mut slowest), median(&mut longest)) else {
-            not_quiet(&format!("preemption: no valid run of {transport}"));
+            too_late(&experiment.work, &format!("preemption: no valid run of {transport}"));
             continue;
         };
         println!(
@@ -410,8 +431,10 @@ fn pdq__short_flows_preempt_a_long_one() {
         );
         assert!(short >= short_us && long >= all_us, "{transport}: faster than the link");
         if transport == "pdq" {
-            assert!(short < 1.5 * short_us, "{short} us, alone {short_us} us");
-            assert!(long < 1.1 * all_us, "{long} us, all flows {all_us} us");
+            let failure = format!("a short flow takes {short} us, alone {short_us} us");
+            experiment.work.check(short < 1.5 * short_us, failure);
+            let failure = format!("the long flow takes {long} us, all flows {all_us} us");
+            experiment.work.check(long < 1.1 * all_us, failure);
         }
     }
 }
@@ -459,7 +482,7 @@ fn both__median_fct_of_simulator_and_testbed() {
             let simulated = median_of(pairs.iter().map(|pair| pair.0), "fct_p50_us");
             let real = median_of(pairs.iter().map(|pair| pair.1), "fct_p50_us");
             let (Some(simulated), Some(real)) = (simulated, real) else {
-                not_quiet(&format!("{scenario}: no valid run of {transport}"));
+                too_late(&experiment.work, &format!("{scenario}: no valid run of {transport}"));
                 continue;
             };
             let difference = 100.0 * (real / simulated - 1.0);
@@ -468,9 +491,11 @@ fn both__median_fct_of_simulator_and_testbed() {
                  on the testbed, {difference:+.1} %, {} valid runs",
                 pairs.len()
             );
-            assert!(
+            experiment.work.check(
                 difference.abs() <= 10.0 || gives_reason(&page, scenario, transport),
-                "{scenario}: {transport}: {difference:+.1} %, and docs/testbed.md has no reason"
+                format!(
+                    "{scenario}: {transport}: {difference:+.1} %, and docs/testbed.md has no reason"
+                ),
             );
         }
     }

@@ -1,6 +1,7 @@
 //! `run --on testbed`: a small incast on real packets, and what is left of a run that is killed.
 
-use crate::bed::{PROGRAM, is_possible, not_quiet, processes_with, wait_until};
+use crate::bed::{PROGRAM, is_possible, processes_with, too_late, wait_until};
+use punctual_testkit::OtherWork;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,7 @@ fn run__incast_with_real_packets() {
     let size = format!("{FLOW_BYTES}B");
     let run = format!("duration = \"5s\"\nrepetitions = {REPETITIONS}");
     let place = Place::incast("[\"ndp\", \"tcp\"]", &size, &run);
+    let work = OtherWork::watch();
     let output = place.command(&["--json"]).output().expect("the program starts");
     let printed = text(&output);
     let is_valid = output.status.success();
@@ -142,9 +144,13 @@ fn run__incast_with_real_packets() {
     assert!(place.results().join("report.html").exists());
     assert_eq!(named_namespaces(), before);
     match median(&mut last_of_ndp) {
-        Some(last_us) => assert!(last_us < 1.10 * optimum_us, "{last_us} of {optimum_us} us"),
+        Some(last_us) => {
+            let failure = format!("{last_us:.0} of {optimum_us:.0} us");
+            work.check(last_us < 1.10 * optimum_us, failure);
+        }
         None => {
-            not_quiet(&format!("invalid timing: {}", String::from_utf8_lossy(&output.stderr)));
+            let why = String::from_utf8_lossy(&output.stderr);
+            too_late(&work, &format!("invalid timing: {why}"));
         }
     }
     if !is_trusted {
@@ -172,6 +178,7 @@ fn run__through_the_host_stack() {
     let run = format!("duration = \"5s\"\nrepetitions = {REPETITIONS}\nsockets = \"udp\"");
     let place = Place::incast("[\"ndp\", \"tcp\"]", &size, &run);
     let changes = ["--json", "--set", "run.kernel_tcp=[\"cubic\"]"];
+    let work = OtherWork::watch();
     let output = place.command(&changes).output().expect("the program starts");
     // A wrong byte would have exit code 3.
     assert!(matches!(output.status.code(), Some(0 | 9)), "{}", text(&output));
@@ -196,8 +203,11 @@ fn run__through_the_host_stack() {
     let expected = ["ndp", "kernel-cubic"].map(|label| [label; REPETITIONS]);
     assert_eq!(labels, expected.as_flattened());
     match median(&mut last_of_ndp) {
-        Some(last_us) => assert!(last_us < 1.10 * optimum_us, "{last_us} of {optimum_us} us"),
-        None => not_quiet("the host stack: no valid run"),
+        Some(last_us) => {
+            let failure = format!("{last_us:.0} of {optimum_us:.0} us");
+            work.check(last_us < 1.10 * optimum_us, failure);
+        }
+        None => too_late(&work, "the host stack: no valid run"),
     }
 }
 

@@ -292,10 +292,11 @@ fn check(soak: &Soak, seed: u64) {
     let of = |counts: &Counts, key| counts.get(key).copied().unwrap_or(0);
     eprintln!("{faults:?}");
     eprintln!(
-        "{} messages, {receiver_kills} kills of the receiver, {sender_kills} of the sender: {} done, \
+        "{} messages over {}, {receiver_kills} kills of the receiver, {sender_kills} of the sender: {} done, \
          {unknown} unknown, {} failed, {} received; {:.0} s; memory of the receiver {} of {} \
          MB, of the sender {} of {} MB",
         soak.messages,
+        soak.transport.name(),
         sum(&done),
         sum(&failed),
         sum(&arrived),
@@ -408,7 +409,7 @@ fn soak__either_end_is_killed() {
 
 #[test]
 fn soak__over_d3_either_end_is_killed() {
-    let (messages, max, faults, transport) = (200, 3e4, FAULTS, HostTransport::D3);
+    let (messages, max, faults, transport) = (400, 1e5, FAULTS, HostTransport::D3);
     check(
         &Soak { transport, messages, max, faults, kill: Kill::Either, kills: 4, limits: SHORT },
         5,
@@ -417,30 +418,51 @@ fn soak__over_d3_either_end_is_killed() {
 
 #[test]
 fn soak__over_pdq_either_end_is_killed() {
-    let (messages, max, faults, transport) = (200, 3e4, FAULTS, HostTransport::Pdq);
+    let (messages, max, faults, transport) = (400, 1e5, FAULTS, HostTransport::Pdq);
     check(
         &Soak { transport, messages, max, faults, kill: Kill::Either, kills: 4, limits: SHORT },
         6,
     );
 }
 
-/// The soak in full: 10,000 messages of 1 B to 1 MB, with and without kills.
-fn soak_in_full(kill: Kill, kills: u64, seed: u64) {
+/// The soak in full: 10,000 messages of 1 B to 1 MB.
+fn soak_in_full(transport: HostTransport, kill: Kill, kills: u64, seed: u64) {
     let (messages, max, faults) = (10_000, 1e6, FAULTS);
-    check(
-        &Soak { transport: HostTransport::Ndp, messages, max, faults, kill, kills, limits: LONG },
-        seed,
-    );
+    check(&Soak { transport, messages, max, faults, kill, kills, limits: LONG }, seed);
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test -p punctual-host --test integration -- --ignored soak__full"]
-fn soak__full() {
-    soak_in_full(Kill::Nobody, 0, 11);
+#[ignore = "takes minutes: cargo xtask soak ndp"]
+fn soak__full_over_ndp() {
+    soak_in_full(HostTransport::Ndp, Kill::Nobody, 0, 11);
 }
 
 #[test]
-#[ignore = "takes minutes: cargo test -p punctual-host --test integration -- --ignored soak__full"]
-fn soak__full_with_kills() {
-    soak_in_full(Kill::Either, 20, 12);
+#[ignore = "takes minutes: cargo xtask soak ndp"]
+fn soak__full_over_ndp_with_kills() {
+    soak_in_full(HostTransport::Ndp, Kill::Either, 20, 12);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask soak d3"]
+fn soak__full_over_d3() {
+    soak_in_full(HostTransport::D3, Kill::Nobody, 0, 13);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask soak d3"]
+fn soak__full_over_d3_with_kills() {
+    soak_in_full(HostTransport::D3, Kill::Either, 20, 14);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask soak pdq"]
+fn soak__full_over_pdq() {
+    soak_in_full(HostTransport::Pdq, Kill::Nobody, 0, 15);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask soak pdq"]
+fn soak__full_over_pdq_with_kills() {
+    soak_in_full(HostTransport::Pdq, Kill::Either, 20, 16);
 }

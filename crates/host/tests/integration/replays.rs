@@ -1,6 +1,8 @@
 //! Keyed mode: packets that somebody recorded and sends again, from any address.
 
-use punctual_host::{Endpoint, EndpointOptions, Key, Listener, Outcome, SendOptions};
+use punctual_host::{
+    Endpoint, EndpointOptions, HostTransport, Key, Listener, Outcome, SendOptions,
+};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,11 +66,17 @@ impl Recorder {
 }
 
 /// The datagrams of a client that sends these messages to a server, each delivered once.
-fn recorded(server: &Endpoint, listener: &Listener, lens: &[usize]) -> Vec<Vec<u8>> {
+fn recorded(
+    transport: HostTransport,
+    server: &Endpoint,
+    listener: &Listener,
+    lens: &[usize],
+) -> Vec<Vec<u8>> {
+    let options = SendOptions { transport, ..SendOptions::default() };
     let client = keyed();
     let recorder = Recorder::start(server.local_addr());
     for len in lens {
-        let send = client.send(recorder.address, vec![7; *len], &SendOptions::default()).unwrap();
+        let send = client.send(recorder.address, vec![7; *len], &options).unwrap();
         let mut message = listener.accept_timeout(Duration::from_secs(10)).unwrap().unwrap();
         assert_eq!(message.read_to_end().unwrap(), vec![7; *len]);
         assert!(matches!(send.wait(), Outcome::Done(_)));
@@ -89,12 +97,25 @@ fn delivers_nothing(listener: &Listener) {
     assert!(delivered.is_none(), "delivered again: {delivered:?}");
 }
 
-/// The server has seen the packets, from the address of the client.
+/// Runs a test with each transport, all at once: an endpoint has to be older than its window.
+fn over_each_transport(test: fn(HostTransport)) {
+    std::thread::scope(|scope| {
+        for transport in HostTransport::ALL {
+            scope.spawn(move || test(transport));
+        }
+    });
+}
+
 #[test]
 fn replay__from_another_address_delivers_nothing() {
+    over_each_transport(replay_from_another_address);
+}
+
+/// The server has seen the packets, from the address of the client.
+fn replay_from_another_address(transport: HostTransport) {
     let server = keyed();
     let listener = server.listen();
-    let datagrams = recorded(&server, &listener, &[100, 20_000, 1_000]);
+    let datagrams = recorded(transport, &server, &listener, &[100, 20_000, 1_000]);
     // Longer than a completed flow answers late packets.
     std::thread::sleep(Duration::from_millis(100));
     let before = server.stats().traffic;
@@ -108,13 +129,17 @@ fn replay__from_another_address_delivers_nothing() {
     assert_eq!(after.sent, before.sent, "an answer to a replay");
 }
 
-/// The other server has the key and has not seen the packets: it asks for the proof that the
-/// sender is at its address, which a stranger cannot seal.
 #[test]
 fn replay__at_another_server_delivers_nothing() {
+    over_each_transport(replay_at_another_server);
+}
+
+/// The other server has the key and has not seen the packets: it asks for the proof that the
+/// sender is at its address, which a stranger cannot seal.
+fn replay_at_another_server(transport: HostTransport) {
     let [server, other] = [keyed(), keyed()];
     let (listener, other_listener) = (server.listen(), other.listen());
-    let datagrams = recorded(&server, &listener, &[100, 20_000, 1_000]);
+    let datagrams = recorded(transport, &server, &listener, &[100, 20_000, 1_000]);
     send_again(&datagrams, other.local_addr());
     delivers_nothing(&other_listener);
     assert!(other.stats().traffic.received > 0, "packets are authentic");

@@ -4,6 +4,7 @@ use crate::Test;
 use crate::support::{Flow, Network, Plan, Sandbox, Sent, ensure, receive};
 use libtest_mimic::Failed;
 use punctual_kernel::ControlState;
+use punctual_testkit::OtherWork;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -55,10 +56,11 @@ fn describe(sent: &[Sent]) -> String {
 fn near__takes_from_far(sandbox: &Sandbox) -> Result<(), Failed> {
     let network = network(sandbox, 2);
     let to = receive(&network.receiver, network.address(), &sandbox.d2tcp);
+    let work = OtherWork::watch();
     let sent = send(&network, &pair(&sandbox.d2tcp, to, 5, [2.0, 0.5]));
     let ratio = sent[0].mbits() / sent[1].mbits();
     println!("d = 2 against d = 0.5: {ratio:.1} : 1\n  {}", describe(&sent));
-    ensure!(ratio >= 3.0, "d = 2 against d = 0.5 splits only {ratio:.2} : 1");
+    work.check(ratio >= 3.0, format!("d = 2 against d = 0.5 splits only {ratio:.2} : 1"));
     let again: u32 = sent.iter().map(|s| s.retransmissions).sum();
     ensure!(again <= 50, "{again} retransmissions on a link that marks");
     for flow in &sent {
@@ -71,12 +73,13 @@ fn near__takes_from_far(sandbox: &Sandbox) -> Result<(), Failed> {
 fn equal__flows_share(sandbox: &Sandbox) -> Result<(), Failed> {
     let network = network(sandbox, 2);
     let to = receive(&network.receiver, network.address(), &sandbox.d2tcp);
+    let work = OtherWork::watch();
     let sent = send(&network, &pair(&sandbox.d2tcp, to, 8, [1.0, 1.0]));
     let half = (sent[0].mbits() + sent[1].mbits()) / 2.0;
     println!("d = 1 for both: {:.2} of half\n  {}", sent[0].mbits() / half, describe(&sent));
     for flow in &sent {
         let share = flow.mbits() / half;
-        ensure!((share - 1.0).abs() <= 0.35, "a flow gets {share:.2} of half");
+        work.check((share - 1.0).abs() <= 0.35, format!("a flow gets {share:.2} of half"));
     }
     Ok(())
 }
@@ -99,6 +102,7 @@ fn deadlines__near_are_met(sandbox: &Sandbox) -> Result<(), Failed> {
     let within = [3.4, 8.0];
     let mut met = [[0; 2]; 2];
     let mut near = [0.0; 2];
+    let work = OtherWork::watch();
     for run in 0..pairs {
         for (i, control) in [&sandbox.d2tcp, &sandbox.dctcp].into_iter().enumerate() {
             let to = receive(&network.receiver, network.address(), control);
@@ -113,10 +117,11 @@ fn deadlines__near_are_met(sandbox: &Sandbox) -> Result<(), Failed> {
     }
     println!("D2TCP met {} near and {} far of {pairs}", met[0][0], met[0][1]);
     println!("DCTCP met {} near and {} far of {pairs}", met[1][0], met[1][1]);
-    ensure!(met[0][0] >= met[1][0], "DCTCP met more near deadlines than D2TCP");
-    ensure!(near[0] < near[1], "near messages take {near:?} s over all with D2TCP and DCTCP");
+    work.check(met[0][0] >= met[1][0], "DCTCP met more near deadlines than D2TCP");
+    let failure = format!("near messages take {near:?} s over all with D2TCP and DCTCP");
+    work.check(near[0] < near[1], failure);
     if pairs >= 8 {
-        ensure!(met[0][0] > met[1][0], "D2TCP met no more near deadlines than DCTCP");
+        work.check(met[0][0] > met[1][0], "D2TCP met no more near deadlines than DCTCP");
     }
     Ok(())
 }
@@ -128,6 +133,7 @@ fn fan_in__near_answers_are_earlier(sandbox: &Sandbox) -> Result<(), Failed> {
     // earlier.
     let within = [2.4, 6.0];
     let mut near = [0.0; 2];
+    let work = OtherWork::watch();
     for (i, control) in [&sandbox.d2tcp, &sandbox.dctcp].into_iter().enumerate() {
         let to = receive(&network.receiver, network.address(), control);
         let answer = |n: usize| Flow {
@@ -141,7 +147,7 @@ fn fan_in__near_answers_are_earlier(sandbox: &Sandbox) -> Result<(), Failed> {
         let (name, far) = (["D2TCP", "DCTCP"][i], mean(&sent[3..]));
         println!("{name}: near {:.2} s, {met} of 3 met; far {far:.2} s", near[i]);
     }
-    ensure!(near[0] < near[1], "near answers take {near:?} s with D2TCP and DCTCP");
+    work.check(near[0] < near[1], format!("near answers take {near:?} s with D2TCP and DCTCP"));
     Ok(())
 }
 
@@ -190,11 +196,12 @@ fn cubic__leaves_the_floor(sandbox: &Sandbox) -> Result<(), Failed> {
         network.senders[1].set_sysctl("tcp_ecn", ecn);
         network.receiver.set_sysctl("tcp_ecn", ecn);
         let flows = [Flow::new(&sandbox.d2tcp, with, plan), Flow::new("cubic", cubic, plan)];
+        let work = OtherWork::watch();
         let sent = send(&network, &flows);
         let [ours, theirs] = [sent[0].mbits(), sent[1].mbits()];
         println!("tcp_ecn = {ecn}: D2TCP {ours:.1} Mb/s, cubic {theirs:.1} Mb/s");
         // Two packets per 96 ms are 0.25 Mb/s; half of that for a slow machine.
-        ensure!(ours > 0.12, "D2TCP has {ours:.2} Mb/s beside cubic");
+        work.check(ours > 0.12, format!("D2TCP has {ours:.2} Mb/s beside cubic"));
         ensure!(sent[0].control == sandbox.d2tcp, "{:?}", sent[0]);
     }
     Ok(())
@@ -241,6 +248,7 @@ fn loss__halves_as_reno(sandbox: &Sandbox) -> Result<(), Failed> {
     network.bridge.sh("tc qdisc replace dev p1 root tbf rate 50mbit burst 4kb limit 30280");
     let to = receive(&network.receiver, network.address(), &sandbox.d2tcp);
     let plan = Plan::For(Duration::from_secs(3));
+    let work = OtherWork::watch();
     let sent = &send(&network, &[Flow::new(&sandbox.d2tcp, to, plan)])[0];
     println!("{}", describe(std::slice::from_ref(sent)));
     let info = sent.info.ok_or("no statistics")?;
@@ -248,7 +256,7 @@ fn loss__halves_as_reno(sandbox: &Sandbox) -> Result<(), Failed> {
     ensure!(info.cuts == 0, "marks without a marked packet: {info:?}");
     ensure!(info.cwnd < 100, "the window does not react to loss: {info:?}");
     // Reno with a buffer of one window keeps the link busy; half leaves room for a slow machine.
-    ensure!(sent.mbits() > 25.0, "{:.1} Mb/s", sent.mbits());
+    work.check(sent.mbits() > 25.0, format!("{:.1} Mb/s", sent.mbits()));
     Ok(())
 }
 

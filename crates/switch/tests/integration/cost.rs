@@ -4,6 +4,7 @@ use crate::common::*;
 use crate::controllers::{any_d3_request, any_pdq};
 use punctual_core::{Class, Duration, HostId, Instant};
 use punctual_switch::{Fabric, Received};
+use punctual_testkit::OtherWork;
 use punctual_wire::Outer;
 
 /// Packets of a round.
@@ -60,6 +61,7 @@ fn nanos_per_packet(queue: &str, more: &str, frame: impl Fn(&Outer, u32) -> Vec<
 fn cost__of_a_packet() {
     let trim = "{ kind = \"trim\", data = \"8packets\", headers = \"8packets\" }";
     let rates = "transports = [\"d3\", \"pdq\"]";
+    let work = OtherWork::watch();
     let cases = [
         ("plain, drop-tail", nanos_per_packet(DROP_TAIL_8, "", |outer, _| plain(outer, 1500))),
         (
@@ -73,6 +75,7 @@ fn cost__of_a_packet() {
     ];
     for (name, nanos) in cases {
         println!("{name:<18} {nanos:>6} ns for a packet and two ports");
-        assert!(nanos < 2_000, "{name}: {nanos} ns");
+        // CPU time, but other work takes the caches and the other thread of a core.
+        work.check(nanos < 2_000, format!("{name}: {nanos} ns"));
     }
 }

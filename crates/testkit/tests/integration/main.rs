@@ -1,3 +1,5 @@
-//! Pairs of endpoints over a faulty link.
+//! Pairs of endpoints over a faulty link, and namespaces that are not left behind.
+#![allow(non_snake_case, reason = "subject__what_holds")]
 
+mod namespaces;
 mod pair;

@@ -12,20 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Whether other processes leave the processors alone: of 300 ms, at most a twentieth was used.
-pub(crate) fn is_quiet() -> bool {
-    let times = || -> Vec<u64> {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default();
-        line.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect()
-    };
-    let before = times();
-    std::thread::sleep(Duration::from_millis(300));
-    let spent: Vec<u64> = times().iter().zip(&before).map(|(a, b)| a - b).collect();
-    let (all, idle) = (spent.iter().sum::<u64>(), spent.iter().skip(3).take(2).sum::<u64>());
-    idle * 20 >= all * 19
-}
-
 /// Probabilities, per datagram and direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Faults {

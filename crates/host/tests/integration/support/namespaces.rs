@@ -1,28 +1,10 @@
 //! Two network namespaces, joined by veth pairs.
 
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use punctual_testkit::{TestNamespaces, ip};
 
-/// Two namespaces, removed at the end, also after a failure. Link n joins 10.n.0.1 of the first with
+/// Two namespaces, removed at the end, however the test ends. Link n joins 10.n.0.1 of the first with
 /// 10.n.0.2 of the second.
-pub(crate) struct Namespaces([String; 2]);
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for name in &self.0 {
-            let _ = ip(&["netns", "delete", name]);
-        }
-    }
-}
-
-pub(crate) fn ip(args: &[&str]) -> Result<(), String> {
-    let output = Command::new("ip").args(args).output();
-    let output = output.map_err(|error| format!("cannot run `ip`: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-    }
-}
+pub(crate) struct Namespaces(TestNamespaces);
 
 impl Namespaces {
     /// Namespaces with as many links, or `None` and a note why they cannot be had here.
@@ -39,15 +21,8 @@ impl Namespaces {
     }
 
     fn create(links: usize) -> Result<Namespaces, String> {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = |end| format!("punctual-host-{}-{count}{end}", std::process::id());
-        let namespaces = Namespaces([name("a"), name("b")]);
-        for name in &namespaces.0 {
-            ip(&["netns", "add", name])?;
-            ip(&["-n", name, "link", "set", "lo", "up"])?;
-        }
-        let [a, b] = &namespaces.0;
+        let namespaces = TestNamespaces::create(2)?;
+        let [a, b] = namespaces.names() else { return Err("no two names".into()) };
         for link in 0..links {
             let dev = format!("nic{link}");
             ip(&["-n", a, "link", "add", &dev, "type", "veth", "peer", "name", &dev, "netns", b])?;
@@ -56,18 +31,18 @@ impl Namespaces {
                 ip(&["-n", name, "link", "set", &dev, "up"])?;
             }
         }
-        Ok(namespaces)
+        Ok(Namespaces(namespaces))
     }
 
     /// Runs `ip` in a namespace: `link set nic0 down`.
     pub(crate) fn ip(&self, end: usize, args: &str) {
         let args: Vec<&str> = args.split(' ').collect();
-        ip(&[&["-n", &self.0[end]], &args[..]].concat()).expect("ip works");
+        ip(&[&["-n", &self.0.names()[end]], &args[..]].concat()).expect("ip works");
     }
 
     /// Calls `call` in a thread in a namespace, in which its sockets are.
     pub(crate) fn within<T: Send>(&self, end: usize, call: impl FnOnce() -> T + Send) -> T {
-        let path = format!("/run/netns/{}", self.0[end]);
+        let path = format!("/run/netns/{}", self.0.names()[end]);
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || {
                 let file = std::fs::File::open(path).expect("the namespace");
