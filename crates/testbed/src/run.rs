@@ -300,6 +300,7 @@ fn run_hosts(
     );
     let mut stalls = Stalls::new(shortest_packet(setup));
     io.restart_clock();
+    engine.begin(io.epoch());
     if let Some(stack) = &mut sockets.stack {
         stack.begin(io.now());
     }
