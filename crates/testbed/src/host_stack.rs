@@ -38,17 +38,30 @@ pub(crate) struct HostStack {
     hosts: Vec<Host>,
     /// By transport: its place in the event loops, and bytes of headers of a packet with data.
     places: Vec<Option<(u8, u64)>>,
-    /// How late flows started.
+    timing: Timing,
+}
+
+/// How late flows started, timers fired and packets left that waited for a NIC.
+#[derive(Default)]
+struct Timing {
     lateness: LatenessHistogram,
+    /// How many of them were later than the bound.
     late: u64,
-    late_after_packets: u64,
+}
+
+impl Timing {
+    fn add(&mut self, lateness: Duration, bound: Duration) {
+        self.lateness.add(lateness.as_nanos());
+        self.late += u64::from(lateness > bound);
+    }
 }
 
 struct Host {
     id: HostId,
     driver: Driver<AnyTransport>,
     flows: Flows,
-    packet_time: Duration,
+    /// What is later than this is late.
+    late_after: Duration,
 }
 
 /// The flows with an end at a host.
@@ -101,10 +114,10 @@ impl HostStack {
                 open(namespaces, &nic, &on_wire, derive(seed, "host stack", u64::from(id.0)))
                     .map_err(|error| failed(&format!("the UDP socket of host {}", id.0), &error))?;
             let packet_time = nic.rate.transmission_time(nic.mtu + nic.framing);
-            hosts.push(Host { id, driver, flows: Flows::default(), packet_time });
+            let late_after = packet_time * late_after_packets;
+            hosts.push(Host { id, driver, flows: Flows::default(), late_after });
         }
-        let lateness = LatenessHistogram::default();
-        Ok(HostStack { hosts, places, lateness, late: 0, late_after_packets })
+        Ok(HostStack { hosts, places, timing: Timing::default() })
     }
 
     /// Notes that the clock of the run reads `now`.
@@ -121,15 +134,15 @@ impl HostStack {
         table: &mut FlowTable,
         now: Instant,
     ) -> Result<(), TestbedRunError> {
-        let lateness = now.saturating_since(spec.start);
-        self.lateness.add(lateness.as_nanos());
         let Some((transport, _)) = self.places[place(spec.transport)] else { return Ok(()) };
         self.hosts[spec.dst.index()].flows.awaited.push(spec.id);
-        let Host { id, driver, flows, packet_time } = &mut self.hosts[spec.src.index()];
-        self.late += u64::from(lateness > *packet_time * self.late_after_packets);
+        let Host { id, driver, flows, late_after } = &mut self.hosts[spec.src.index()];
+        let late_after = *late_after;
+        self.timing.add(now.saturating_since(spec.start), late_after);
         let deadline = spec.deadline.map(|at| at.saturating_add(flows.ahead));
         let peer = SocketAddr::from((ipv4(spec.dst.0), PORT));
-        let mut side = Side { flows, table, places: &self.places };
+        let mut side =
+            Side { flows, table, places: &self.places, timing: &mut self.timing, late_after };
         let number = driver
             .open_over(transport, peer, spec.size, deadline, &mut side)
             .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))?;
@@ -148,30 +161,32 @@ impl HostStack {
         deadline: Option<Instant>,
         table: &mut FlowTable,
     ) -> Result<(), TestbedRunError> {
-        let Host { id, driver, flows, .. } = &mut self.hosts[spec.src.index()];
+        let Host { id, driver, flows, late_after } = &mut self.hosts[spec.src.index()];
         let is_its = |end: &End| matches!(end, End::Sender(flow) if *flow == spec.id);
         let found = flows.ends.iter().find(|(_, end)| is_its(end)).map(|(number, _)| *number);
         let Some(number) = found else { return Ok(()) };
         let deadline = deadline.map(|at| at.saturating_add(flows.ahead));
+        let (places, timing, late_after) = (&self.places, &mut self.timing, *late_after);
         driver
-            .set_deadline(number, deadline, &mut Side { flows, table, places: &self.places })
+            .set_deadline(number, deadline, &mut Side { flows, table, places, timing, late_after })
             .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))
     }
 
     /// One turn of every host.
     pub(crate) fn turn(&mut self, table: &mut FlowTable) -> Result<(), TestbedRunError> {
-        for Host { id, driver, flows, .. } in &mut self.hosts {
+        for Host { id, driver, flows, late_after } in &mut self.hosts {
+            let (places, timing, late_after) = (&self.places, &mut self.timing, *late_after);
             // It waits until a time that is over: not at all.
             driver
-                .turn(&mut Side { flows, table, places: &self.places }, Instant::ZERO)
+                .turn(&mut Side { flows, table, places, timing, late_after }, Instant::ZERO)
                 .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))?;
         }
         Ok(())
     }
 
-    /// How late flows started, and how many of them by more than the bound.
+    /// How late the hosts did what was due, and how often by more than the bound.
     pub(crate) fn lateness(&self) -> (&LatenessHistogram, u64) {
-        (&self.lateness, self.late)
+        (&self.timing.lateness, self.timing.late)
     }
 
     /// Datagrams that hosts dropped, by reason, and errors of their sockets.
@@ -217,6 +232,8 @@ struct Side<'a> {
     flows: &'a mut Flows,
     table: &'a mut FlowTable,
     places: &'a [Option<(u8, u64)>],
+    timing: &'a mut Timing,
+    late_after: Duration,
 }
 
 /// The transport with the rates that its wire format has.
@@ -265,6 +282,10 @@ impl Side<'_> {
 }
 
 impl Application for Side<'_> {
+    fn note_lateness(&mut self, late: Duration) {
+        self.timing.add(late, self.late_after);
+    }
+
     fn accept(&mut self, offer: &Offer) -> bool {
         let (from, size) = (host_of(offer.peer.ip()), offer.size);
         let incoming = Incoming { from, size, flow: None, early: Vec::new() };
