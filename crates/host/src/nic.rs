@@ -92,6 +92,11 @@ impl Nic {
         (!is_idle).then_some(self.free_at)
     }
 
+    /// When the next packet was due that did not find the NIC idle.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        (!self.was_idle).then_some(self.free_at)
+    }
+
     /// Removes what to send next, if the previous packet has left.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<NextSend> {
         if now < self.free_at {

@@ -63,6 +63,8 @@ pub struct Fabric {
     trimming: u64,
     trim: TrimRule,
     frame_bytes_max: usize,
+    /// When its clock read 0.
+    epoch: u32,
     fates: Fates,
     choice: Stream,
     /// By port: its faults, and the random stream of its losses.
@@ -72,8 +74,8 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// A switch as configured.
-    pub fn new(config: &SwitchConfig) -> Self {
+    /// A switch as configured, whose clock began at `epoch` ([`FrameIo::epoch`](crate::FrameIo::epoch)).
+    pub fn new(config: &SwitchConfig, epoch: u32) -> Self {
         let network = config.network.clone();
         let trimming = config.transports.iter().enumerate().filter(|(_, t)| t.is_trimmable());
         let trimming = trimming.fold(0, |mask, (t, _)| mask | 1 << (t & 63));
@@ -108,7 +110,8 @@ impl Fabric {
         let mut transports = [None; 32];
         for (t, transport) in config.transports.iter().enumerate() {
             let id = TransportId(t as u8);
-            let codec = AnyCodec::of(transport.name(), network.mtu).map(AnyCodec::for_switches);
+            let codec = AnyCodec::of(transport.name(), network.mtu)
+                .map(|codec| codec.for_switches().with_epoch(epoch));
             let number = punctual_wire::CODECS.iter().find(|c| c.0 == transport.name());
             if let (Some(codec), Some((_, number, _))) = (codec, number) {
                 let codec = controllers.has(id).then_some(codec);
@@ -129,6 +132,7 @@ impl Fabric {
             trim: config.trim,
             // Four more bytes for a VLAN tag, and room for headers that are longer on the wire than
             // in the simulator, whose packets fill the MTU.
+            epoch,
             frame_bytes_max: network.mtu.get() as usize + ETHERNET + 4 + HEADER_BYTES_MAX,
             fates: Fates::new(),
             choice: Stream::named(config.seed, "switch paths", 0),

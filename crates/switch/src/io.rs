@@ -30,6 +30,12 @@ pub trait FrameIo {
     /// The time. It never goes back.
     fn now(&mut self) -> Instant;
 
+    /// The zero of its clock, as hosts count deadlines: in units of 10 µs since the Unix epoch, modulo
+    /// 2³².
+    fn epoch(&self) -> u32 {
+        0
+    }
+
     /// The latest instant such that frames that arrived before it can be received now.
     fn settled(&mut self) -> Instant {
         self.now()
@@ -77,6 +83,8 @@ pub struct MemoryIo {
     pub names: Vec<String>,
     /// The time.
     pub clock: Instant,
+    /// See [`FrameIo::epoch`].
+    pub epoch: u32,
     /// Frames to be received, by host: arrival time, frame.
     pub arrivals: Vec<VecDeque<(Instant, Vec<u8>)>>,
     /// Frames that the switch has sent.
@@ -99,6 +107,10 @@ impl MemoryIo {
 impl FrameIo for MemoryIo {
     fn now(&mut self) -> Instant {
         self.clock
+    }
+
+    fn epoch(&self) -> u32 {
+        self.epoch
     }
 
     fn receive(&mut self, host: HostId, take: &mut impl FnMut(Received<'_>)) -> bool {

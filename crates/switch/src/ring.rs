@@ -8,6 +8,7 @@
 
 use crate::io::{FrameIo, IoLosses, Received};
 use punctual_core::{Duration, HostId, Instant};
+use punctual_wire::epoch_of;
 use std::ffi::{CString, c_int, c_void};
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -130,6 +131,10 @@ impl FrameIo for Interfaces {
         // A clock that is set back stands still here until it has caught up.
         self.last = self.last.max(rebase(clock_nanos(), self.epoch_nanos, self.slowdown));
         self.last
+    }
+
+    fn epoch(&self) -> u32 {
+        epoch_of(self.epoch_nanos)
     }
 
     fn settled(&mut self) -> Instant {

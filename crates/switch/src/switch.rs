@@ -54,7 +54,7 @@ impl<I: FrameIo> Switch<I> {
     /// A switch as configured.
     pub fn new(config: SwitchConfig, mut io: I) -> Self {
         Switch {
-            fabric: Fabric::new(&config),
+            fabric: Fabric::new(&config, io.epoch()),
             started: io.now(),
             io,
             lateness: LatenessHistogram::default(),

@@ -170,6 +170,13 @@ impl Engine {
         }
     }
 
+    /// Notes when the clock of the run began: see [`FrameIo::epoch`](punctual_switch::FrameIo::epoch).
+    pub(crate) fn begin(&mut self, epoch: u32) {
+        for own in self.own.iter_mut().flatten() {
+            own.codec = own.codec.with_epoch(epoch);
+        }
+    }
+
     /// The time at which something happens at a host that was due at `due` and is noticed now.
     fn time(&mut self, host: HostId, due: Instant, real: Instant) -> Instant {
         let own = &mut self.hosts[host.index()];

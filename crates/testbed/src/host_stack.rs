@@ -18,6 +18,7 @@ use punctual_switch::LatenessHistogram;
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{D3CommonConfig, D3Config, RcpdcConfig};
 use punctual_wire::{AnyCodec, ENVELOPE_BYTES, IPV4_UDP_BYTES};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, set_ip_mtu_discover};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -38,17 +39,30 @@ pub(crate) struct HostStack {
     hosts: Vec<Host>,
     /// By transport: its place in the event loops, and bytes of headers of a packet with data.
     places: Vec<Option<(u8, u64)>>,
-    /// How late flows started.
+    timing: Timing,
+}
+
+/// How late flows started, timers fired and packets left that waited for a NIC.
+#[derive(Default)]
+struct Timing {
     lateness: LatenessHistogram,
+    /// How many of them were later than the bound.
     late: u64,
-    late_after_packets: u64,
+}
+
+impl Timing {
+    fn add(&mut self, lateness: Duration, bound: Duration) {
+        self.lateness.add(lateness.as_nanos());
+        self.late += u64::from(lateness > bound);
+    }
 }
 
 struct Host {
     id: HostId,
     driver: Driver<AnyTransport>,
     flows: Flows,
-    packet_time: Duration,
+    /// What is later than this is late.
+    late_after: Duration,
 }
 
 /// The flows with an end at a host.
@@ -101,10 +115,10 @@ impl HostStack {
                 open(namespaces, &nic, &on_wire, derive(seed, "host stack", u64::from(id.0)))
                     .map_err(|error| failed(&format!("the UDP socket of host {}", id.0), &error))?;
             let packet_time = nic.rate.transmission_time(nic.mtu + nic.framing);
-            hosts.push(Host { id, driver, flows: Flows::default(), packet_time });
+            let late_after = packet_time * late_after_packets;
+            hosts.push(Host { id, driver, flows: Flows::default(), late_after });
         }
-        let lateness = LatenessHistogram::default();
-        Ok(HostStack { hosts, places, lateness, late: 0, late_after_packets })
+        Ok(HostStack { hosts, places, timing: Timing::default() })
     }
 
     /// Notes that the clock of the run reads `now`.
@@ -121,15 +135,15 @@ impl HostStack {
         table: &mut FlowTable,
         now: Instant,
     ) -> Result<(), TestbedRunError> {
-        let lateness = now.saturating_since(spec.start);
-        self.lateness.add(lateness.as_nanos());
         let Some((transport, _)) = self.places[place(spec.transport)] else { return Ok(()) };
         self.hosts[spec.dst.index()].flows.awaited.push(spec.id);
-        let Host { id, driver, flows, packet_time } = &mut self.hosts[spec.src.index()];
-        self.late += u64::from(lateness > *packet_time * self.late_after_packets);
+        let Host { id, driver, flows, late_after } = &mut self.hosts[spec.src.index()];
+        let late_after = *late_after;
+        self.timing.add(now.saturating_since(spec.start), late_after);
         let deadline = spec.deadline.map(|at| at.saturating_add(flows.ahead));
         let peer = SocketAddr::from((ipv4(spec.dst.0), PORT));
-        let mut side = Side { flows, table, places: &self.places };
+        let mut side =
+            Side { flows, table, places: &self.places, timing: &mut self.timing, late_after };
         let number = driver
             .open_over(transport, peer, spec.size, deadline, &mut side)
             .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))?;
@@ -148,30 +162,32 @@ impl HostStack {
         deadline: Option<Instant>,
         table: &mut FlowTable,
     ) -> Result<(), TestbedRunError> {
-        let Host { id, driver, flows, .. } = &mut self.hosts[spec.src.index()];
+        let Host { id, driver, flows, late_after } = &mut self.hosts[spec.src.index()];
         let is_its = |end: &End| matches!(end, End::Sender(flow) if *flow == spec.id);
         let found = flows.ends.iter().find(|(_, end)| is_its(end)).map(|(number, _)| *number);
         let Some(number) = found else { return Ok(()) };
         let deadline = deadline.map(|at| at.saturating_add(flows.ahead));
+        let (places, timing, late_after) = (&self.places, &mut self.timing, *late_after);
         driver
-            .set_deadline(number, deadline, &mut Side { flows, table, places: &self.places })
+            .set_deadline(number, deadline, &mut Side { flows, table, places, timing, late_after })
             .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))
     }
 
     /// One turn of every host.
     pub(crate) fn turn(&mut self, table: &mut FlowTable) -> Result<(), TestbedRunError> {
-        for Host { id, driver, flows, .. } in &mut self.hosts {
+        for Host { id, driver, flows, late_after } in &mut self.hosts {
+            let (places, timing, late_after) = (&self.places, &mut self.timing, *late_after);
             // It waits until a time that is over: not at all.
             driver
-                .turn(&mut Side { flows, table, places: &self.places }, Instant::ZERO)
+                .turn(&mut Side { flows, table, places, timing, late_after }, Instant::ZERO)
                 .map_err(|error| failed(&format!("the host stack of host {}", id.0), &error))?;
         }
         Ok(())
     }
 
-    /// How late flows started, and how many of them by more than the bound.
+    /// How late the hosts did what was due, and how often by more than the bound.
     pub(crate) fn lateness(&self) -> (&LatenessHistogram, u64) {
-        (&self.lateness, self.late)
+        (&self.timing.lateness, self.timing.late)
     }
 
     /// Datagrams that hosts dropped, by reason, and errors of their sockets.
@@ -199,6 +215,9 @@ fn open(
     namespaces.enter_host(nic.host.0)?;
     let socket = UdpSocket::bind((ipv4(nic.host.0), PORT))?;
     setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER_BYTES)?;
+    // The routes have the MTU of the kernel's TCP. Packets of D3 and PDQ are longer by their headers on
+    // the wire, and the kernel would send them in fragments, which a switch does not take for ours.
+    set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?;
     let options = DriverOptions {
         rate: nic.rate,
         mtu: nic.mtu,
@@ -217,6 +236,8 @@ struct Side<'a> {
     flows: &'a mut Flows,
     table: &'a mut FlowTable,
     places: &'a [Option<(u8, u64)>],
+    timing: &'a mut Timing,
+    late_after: Duration,
 }
 
 /// The transport with the rates that its wire format has.
@@ -265,6 +286,10 @@ impl Side<'_> {
 }
 
 impl Application for Side<'_> {
+    fn note_lateness(&mut self, late: Duration) {
+        self.timing.add(late, self.late_after);
+    }
+
     fn accept(&mut self, offer: &Offer) -> bool {
         let (from, size) = (host_of(offer.peer.ip()), offer.size);
         let incoming = Incoming { from, size, flow: None, early: Vec::new() };
@@ -321,8 +346,10 @@ impl Application for Side<'_> {
 mod tests {
     use crate::limits::{SUPPORTED, tests::setup};
     use crate::{HostSockets, KernelTcp, TestbedSetup};
-    use punctual_core::Duration;
-    use punctual_sim::FlowStatus;
+    use punctual_core::{Bytes, Duration, Instant, Rate};
+    use punctual_net::{ClosLinks, ClosShape};
+    use punctual_sim::{FlowRecord, FlowStatus, Setup};
+    use punctual_transports::{AnyTransport, TransportSettings};
     use std::ops::ControlFlow;
 
     /// Three flows of 100 KB to one host at 100 Mb/s: every byte arrives once, and not faster than the
@@ -342,10 +369,175 @@ mod tests {
             assert!(outcome.violations.is_empty(), "{name}: {:?}", outcome.violations);
             let ends: Vec<_> = outcome.flows.iter().map(|f| (f.status, f.ended)).collect();
             println!("{name}: {ends:?}, {:?}", report.problems);
+            let late = [report.switch_lateness, report.host_lateness];
+            println!("{name}: switch and hosts late by {late:.0?} us");
             assert!(ends.iter().all(|end| end.0 == FlowStatus::Completed), "{name}: {ends:?}");
             let last = ends.iter().filter_map(|end| end.1).max().expect("an end");
             // 300 KB at 100 Mb/s, without any header.
             assert!(last.since_start() >= Duration::from_millis(24), "{name}: {last:?}");
+        }
+    }
+
+    /// A flow to host 0: its sender, bytes, start in ms, and ms from then to its deadline.
+    type Flow = (u32, u64, u64, Option<u64>);
+
+    /// A packet of PDQ or D3 with all headers has at most this many bytes on a link, and at least
+    /// `DATA_BYTES` of data.
+    const LINK_BYTES: f64 = 1_600.0;
+    const DATA_BYTES: f64 = 1_400.0;
+    const RATE_MBPS: u64 = 100;
+    const DELAY: Duration = Duration::from_micros(250);
+
+    /// The time that these bytes take on a link.
+    fn time(bytes: u64) -> Duration {
+        let bits = bytes as f64 * (LINK_BYTES / DATA_BYTES) * 8.0;
+        Duration::from_secs_f64(bits / (RATE_MBPS as f64 * 1e6))
+    }
+
+    /// What PDQ may lose before the k-th flow ends: four round trips until the first one sends alone
+    /// (its SYN, and what others send until they know of it), and two for each that follows.
+    fn overhead(k: usize) -> Duration {
+        DELAY * 4 * (4 + 2 * k as u64)
+    }
+
+    /// These flows on a star with a round trip of more than 1 ms, which is that of the papers times the
+    /// packet time. PDQ's times are ten times those of its defaults, which are for 1 Gb/s.
+    fn setup_of(transport: &str, flows: &[Flow]) -> Setup {
+        let pairs: Vec<(u32, u32)> = flows.iter().map(|flow| (flow.0, 0)).collect();
+        let mut setup = setup(transport, 5, RATE_MBPS, &pairs);
+        let links = ClosLinks::uniform(Rate::from_mbps(RATE_MBPS), DELAY);
+        setup.network = ClosShape::star(5).build(&links, Bytes::new(1500), Bytes::new(38));
+        let mut settings = TransportSettings::default();
+        settings.pdq.rtt_initial = settings.pdq.rtt_initial * 10;
+        settings.pdq.rto_initial = settings.pdq.rto_initial * 10;
+        settings.pdq.rto_min = settings.pdq.rto_min * 10;
+        let transport = AnyTransport::by_name(transport, &settings).expect("a transport");
+        setup.transports = vec![transport];
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        for (spec, (_, bytes, start, deadline)) in setup.workload.flows.iter_mut().zip(flows) {
+            (spec.size, spec.start) = (Bytes::new(*bytes), at(*start));
+            spec.deadline = deadline.map(|after| at(start + after));
+        }
+        setup
+    }
+
+    /// Runs flows in the simulator and through the host stack, and checks the ends of both. A run with
+    /// invalid timing asserts nothing.
+    fn check(transport: &str, flows: &[Flow], check: impl Fn(&str, &[FlowRecord])) {
+        let setup = setup_of(transport, flows);
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let ends = |flows: &[FlowRecord]| -> Vec<f64> {
+            flows.iter().filter_map(|f| f.ended).map(|at| at.as_secs_f64() * 1e3).collect()
+        };
+        let simulated = punctual_sim::run(setup.clone(), go_on).flows;
+        println!("{transport}: simulator: ends {:.1?} ms", ends(&simulated));
+        check(&format!("{transport}, simulator"), &simulated);
+        let testbed = TestbedSetup {
+            setup,
+            time_scale: Some(1),
+            kernel_tcp: KernelTcp::Reno,
+            sockets: HostSockets::Udp,
+        };
+        let (outcome, report) = crate::run(&testbed, go_on).expect("a testbed");
+        assert_eq!(outcome.violations, Vec::<String>::new(), "{transport}");
+        println!(
+            "{transport}: testbed: ends {:.1?} ms; late by {:.0?} us at the switch and {:.0?} us at the \
+             hosts",
+            ends(&outcome.flows),
+            report.switch_lateness,
+            report.host_lateness
+        );
+        match report.problems.is_empty() {
+            true => check(&format!("{transport}, testbed"), &outcome.flows),
+            false => println!("SKIPPED {transport}: invalid timing: {:?}", report.problems),
+        }
+    }
+
+    /// When a flow ended.
+    fn end(flow: &FlowRecord) -> Duration {
+        assert_eq!(flow.status, FlowStatus::Completed, "{:?}", flow.spec);
+        flow.ended.expect("an end").since_start()
+    }
+
+    /// PDQ sends one flow after the other: the k-th ends when k flows have been sent, which leaves
+    /// little time for more than the flows themselves. At equal shares, the first would end after
+    /// almost the time of all.
+    #[test]
+    #[ignore = "namespaces: cargo xtask test testbed"]
+    fn host_stack__pdq_finishes_flows_one_by_one() {
+        let flows = [(1, 200_000, 0, None), (2, 205_000, 0, None), (3, 210_000, 0, None)];
+        check("pdq", &flows, |name, ended| {
+            let mut sent = Duration::ZERO;
+            for (k, flow) in ended.iter().enumerate() {
+                sent += time(flow.spec.size.get());
+                // Data, without headers.
+                let least = Duration::from_secs_f64(sent.as_secs_f64() * DATA_BYTES / LINK_BYTES);
+                let most = sent + overhead(k);
+                assert!((least..=most).contains(&end(flow)), "{name}: flow {k}: {:?}", end(flow));
+            }
+        });
+    }
+
+    /// The flow that is due first is sent first, whatever its number and size.
+    #[test]
+    #[ignore = "namespaces: cargo xtask test testbed"]
+    fn host_stack__pdq_sends_the_earliest_deadline_first() {
+        let flows =
+            [(1, 100_000, 0, Some(90)), (2, 200_000, 0, Some(60)), (3, 210_000, 0, Some(30))];
+        check("pdq", &flows, |name, ended| {
+            let mut sent = Duration::ZERO;
+            for (k, flow) in ended.iter().rev().enumerate() {
+                sent += time(flow.spec.size.get());
+                let most = sent + overhead(k);
+                assert!(end(flow) <= most, "{name}: {:?}", flow.spec);
+                assert_eq!(flow.met_deadline(), Some(true), "{name}: {:?}", flow.spec);
+            }
+        });
+    }
+
+    /// Each short flow takes its own time and four round trips at most, and the long one
+    /// loses the time of the short ones.
+    #[test]
+    #[ignore = "namespaces: cargo xtask test testbed"]
+    fn host_stack__pdq_short_flows_preempt_a_long_one() {
+        let flows = [
+            (1, 500_000, 0, None),
+            (2, 40_000, 10, None),
+            (3, 40_000, 20, None),
+            (4, 40_000, 30, None),
+        ];
+        check("pdq", &flows, |name, ended| {
+            for flow in &ended[1..] {
+                let took = end(flow) - flow.spec.start.since_start();
+                let most = time(flow.spec.size.get()) + overhead(0);
+                assert!(took <= most, "{name}: {took:?} for {:?}", flow.spec);
+            }
+            let all: u64 = flows.iter().map(|flow| flow.1).sum();
+            let most = time(all) + overhead(flows.len() - 1);
+            assert!(end(&ended[0]) <= most, "{name}: the long flow took {:?}", end(&ended[0]));
+        });
+    }
+
+    /// Flows whose deadlines ask for less than the link has meet them, beside one without deadline.
+    #[test]
+    #[ignore = "namespaces: cargo xtask test testbed"]
+    fn host_stack__d3_meets_deadlines() {
+        // 27, 18 and 9 Mb/s in steps of 8 Mb/s, and the same beside what a long flow takes.
+        let together =
+            [(1, 150_000, 0, Some(50)), (2, 100_000, 0, Some(50)), (3, 50_000, 0, Some(50))];
+        let beside = [
+            (1, 500_000, 0, None),
+            (2, 40_000, 10, Some(20)),
+            (3, 40_000, 20, Some(20)),
+            (4, 50_000, 30, Some(25)),
+        ];
+        for flows in [&together[..], &beside] {
+            check("d3", flows, |name, ended| {
+                for flow in ended {
+                    assert_ne!(flow.met_deadline(), Some(false), "{name}: {:?}", flow);
+                    end(flow);
+                }
+            });
         }
     }
 }

@@ -59,8 +59,10 @@ struct Shared {
     is_warm: AtomicBool,
     /// The switch of the run forwards.
     is_ready: AtomicBool,
-    /// Flows run.
+    /// Flows are about to run.
     is_running: AtomicBool,
+    /// The switch knows that, and no other process takes its processor.
+    is_switch_running: AtomicBool,
     /// The hosts are to stop.
     stop: AtomicBool,
     /// The switch is to stop: the hosts have.
@@ -234,6 +236,7 @@ fn run_switch(
         if shared.is_running.load(Ordering::Relaxed) {
             let now = switch.io().now();
             realtime.get_or_insert_with(|| Realtime::begin(now, scale)).turn(now);
+            shared.is_switch_running.store(true, Ordering::Relaxed);
             stalls.turn(now);
         }
     }
@@ -299,15 +302,18 @@ fn run_hosts(
         LATE_AFTER_PACKETS,
     );
     let mut stalls = Stalls::new(shortest_packet(setup));
+    // On a busy machine another process may have the switch's processor just now.
+    shared.is_running.store(true, Ordering::Relaxed);
+    wait_for_switch(&shared.is_switch_running, shared)?;
+    let mut realtime = Realtime::begin(Instant::ZERO, scale);
     io.restart_clock();
+    engine.begin(io.epoch());
     if let Some(stack) = &mut sockets.stack {
         stack.begin(io.now());
     }
     let begin = WallInstant::now();
-    shared.is_running.store(true, Ordering::Relaxed);
     let mut turns = 0u64;
     let mut real = io.now();
-    let mut realtime = Realtime::begin(real, scale);
     while !engine.table.is_over(real) && !shared.stop.load(Ordering::Relaxed) {
         stalls.turn(real);
         realtime.turn(real);

@@ -185,6 +185,14 @@ codecs! {
 }
 
 impl AnyCodec {
+    /// This codec for a host or switch whose clock began at `epoch`: see [`PdqCodec::epoch`].
+    pub fn with_epoch(self, epoch: u32) -> AnyCodec {
+        match self {
+            AnyCodec::Pdq(codec) => AnyCodec::Pdq(PdqCodec { epoch, ..codec }),
+            other => other,
+        }
+    }
+
     /// This codec for a switch, which need not know how large the segments of hosts are.
     pub fn for_switches(self) -> AnyCodec {
         match self {
@@ -192,6 +200,11 @@ impl AnyCodec {
             other => other,
         }
     }
+}
+
+/// The zero of a clock, in units of [`PdqCodec::epoch`], by its nanoseconds since the Unix epoch.
+pub fn epoch_of(unix_nanos: u64) -> u32 {
+    (unix_nanos / 10_000) as u32
 }
 
 /// Bytes of a PDQ segment, which PDQ takes from the MTU and its simulated header.

@@ -56,7 +56,7 @@ mod version;
 pub use codec::{
     Codec, Data, FlowOpening, PacketCodec, RecentNumbers, Summary, emit, emit_opening, parse,
 };
-pub use codecs::{AnyCodec, CODECS, emit_any};
+pub use codecs::{AnyCodec, CODECS, emit_any, epoch_of};
 pub use d3::{D3_LAYOUT, D3Codec, D3LikeCodec, RcpdcCodec};
 pub use envelope::{
     Datagram, ENVELOPE_BYTES, ENVELOPE_LAYOUT, Envelope, HEADER_BYTES_MAX, Kind, TAG_BYTES,

@@ -3,7 +3,9 @@
 //! PDQ's header in memory has the wire's units already, so nothing is lost.
 //!
 //! Ports compare the deadlines of flows from different hosts, so D_H counts from the same moment
-//! everywhere: hosts on sockets count from the Unix epoch, modulo 11.9 hours ([`PdqCodec::epoch`]).
+//! everywhere: hosts on sockets and switches count from the Unix epoch, modulo 11.9 hours
+//! ([`PdqCodec::epoch`]). A codec converts from and to the clock of its host or switch, around which
+//! ports order deadlines.
 
 use crate::codec::Summary;
 use crate::layout::FieldLayout;
@@ -98,17 +100,25 @@ pub struct PdqCodec {
     /// Bytes in each of a flow's packets but the last. Both ends must have the same: PDQ numbers
     /// segments, and its header does not have their size. 0 at switches, which need not know it.
     pub segment_bytes: u16,
-    /// The zero of the sender's clock, in units of 10 µs modulo 2³², since a moment that all hosts
-    /// have in common.
+    /// The zero of the clock of this host or switch, in units of 10 µs modulo 2³², since a moment that
+    /// all have in common.
     pub epoch: u32,
 }
 
 impl PdqCodec {
-    /// D_H on the wire, of a deadline on the sender's clock.
+    /// D_H on the wire, of a deadline on the clock of this host or switch.
     fn wire_deadline(&self, deadline: u32) -> u32 {
         match deadline {
             NO_DEADLINE => NO_DEADLINE,
             at => at.wrapping_add(self.epoch).min(NO_DEADLINE - 1),
+        }
+    }
+
+    /// A deadline on the clock of this host or switch, of D_H on the wire.
+    fn own_deadline(&self, deadline: u32) -> u32 {
+        match deadline {
+            NO_DEADLINE => NO_DEADLINE,
+            at => at.wrapping_sub(self.epoch).min(NO_DEADLINE - 1),
         }
     }
 }
@@ -174,7 +184,10 @@ impl Codec for PdqCodec {
             time: wire.time.get(),
             rate: wire.rate.get(),
             pauser: wire.pauser.get(),
-            deadline: wire.deadline.get(),
+            deadline: match kind {
+                Kind::ACK => wire.deadline.get(),
+                _ => self.own_deadline(wire.deadline.get()),
+            },
             expected: wire.expected.get(),
             rtt: wire.rtt.get(),
             route: PdqHeader::route(path, subflow),

@@ -8,7 +8,7 @@ use crate::nic::Nic;
 use crate::options::IPV6_LONGER;
 use punctual_core::{Bytes, Controller, ExtArena, Instant, NicInfo, Packet, PortId, TransportSet};
 use punctual_transports::AnyTransport;
-use punctual_wire::{AnyCodec, PacketCodec, PdqCodec};
+use punctual_wire::{AnyCodec, PacketCodec, epoch_of};
 use std::ops::{Index, IndexMut};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ pub trait WireSet: TransportSet {
     type Codec: PacketCodec;
 
     /// The codec of this transport on interfaces of this MTU, as the transport counts it; `None` if it
-    /// has no wire format. `epoch` is that of [`PdqCodec`].
+    /// has no wire format. `epoch` is that of [`PdqCodec`](punctual_wire::PdqCodec).
     fn codec(&self, mtu: Bytes, epoch: u32) -> Option<Self::Codec>;
 }
 
@@ -26,17 +26,14 @@ impl WireSet for AnyTransport {
     type Codec = AnyCodec;
 
     fn codec(&self, mtu: Bytes, epoch: u32) -> Option<AnyCodec> {
-        Some(match AnyCodec::of(self.name(), mtu)? {
-            AnyCodec::Pdq(codec) => AnyCodec::Pdq(PdqCodec { epoch, ..codec }),
-            other => other,
-        })
+        Some(AnyCodec::of(self.name(), mtu)?.with_epoch(epoch))
     }
 }
 
 /// The zero of a clock that starts now, in units of 10 µs since the Unix epoch, modulo 2³².
 fn epoch_now() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (since.as_micros() / 10) as u32
+    epoch_of(since.as_nanos() as u64)
 }
 
 /// A transport.

@@ -91,6 +91,9 @@ pub trait Application {
         false
     }
 
+    /// Notes how late a timer of a transport fired, or a packet left that waited for its NIC.
+    fn note_lateness(&mut self, _late: Duration) {}
+
     /// Handles a packet of the host stack (kinds 8 to 15).
     fn handle_control(&mut self, _peer: SocketAddr, _now: Instant, _datagram: &Datagram<'_>) {}
 
@@ -208,6 +211,8 @@ pub struct Driver<S: WireSet> {
     options: DriverOptions,
     clock: Clock,
     now: Instant,
+    /// What the clock read last. `now` may be behind it.
+    read_at: Instant,
     random: Stream,
     /// Adds and verifies tags, in keyed mode.
     seal: Option<Seal>,
@@ -290,6 +295,7 @@ impl<S: WireSet> Driver<S> {
             options,
             clock: Clock::start(),
             now: Instant::ZERO,
+            read_at: Instant::ZERO,
             incarnation: random.bits() as u16,
             random,
             seal: None,
@@ -326,6 +332,7 @@ impl<S: WireSet> Driver<S> {
     /// The current time on the clock that transports and events see.
     pub fn now(&mut self) -> Instant {
         let mut now = self.clock.now();
+        self.read_at = now;
         if self.paced > 0
             && let Some(due) = self.timers.next_at()
         {

@@ -11,6 +11,7 @@ impl<S: WireSet> Driver<S> {
     /// Calls what is due.
     pub(super) fn fire<A: Application>(&mut self, app: &mut A) -> Result<(), DriverError> {
         let now = self.clock.now();
+        self.read_at = now;
         let mut count = 0;
         while count < BATCH
             && let Some((at, alarm)) =
@@ -20,6 +21,9 @@ impl<S: WireSet> Driver<S> {
             // A wake-up is late by tens of microseconds. Timers see the time for which they were set,
             // so that pulls keep their rate, but not an older time than a short burst allows.
             self.now = self.now.max(at).max(self.nics[0].earliest(now));
+            if let Alarm::Host(_) | Alarm::Flow(_) | Alarm::Port(..) = alarm {
+                app.note_lateness(now.saturating_since(at));
+            }
             let call = Call { now: self.now, host: HERE, ext: &mut self.ext, out: &mut self.out };
             match alarm {
                 Alarm::Host(lane) => {

@@ -57,7 +57,12 @@ impl<S: WireSet> Driver<S> {
         nic: usize,
         app: &mut A,
     ) -> Result<bool, DriverError> {
-        match self.nics[nic].pop(self.now) {
+        let due = self.nics[nic].due();
+        let next = self.nics[nic].pop(self.now);
+        if let (Some(due), Some(_)) = (due, &next) {
+            app.note_lateness(self.read_at.saturating_since(due));
+        }
+        match next {
             None => return Ok(false),
             Some(NextSend::Packet(packet)) => {
                 let via = self.way_of(&packet);

@@ -62,7 +62,8 @@ impl Fabric {
         for p in 0..self.ports.len() {
             self.ports[p].catch_up(PortId::from(p), &mut self.cx);
         }
-        let mut before = std::mem::replace(self, Fabric::new(new));
+        let epoch = self.epoch;
+        let mut before = std::mem::replace(self, Fabric::new(new, epoch));
         let moves = Moves::between(&before.network, &self.network);
         self.cx.now = before.cx.now;
         std::mem::swap(&mut self.cx.packets, &mut before.cx.packets);

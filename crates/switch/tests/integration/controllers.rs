@@ -4,7 +4,7 @@ use crate::common::*;
 use punctual_core::{Class, FlowId, Header, HostId, Packet, PacketFlags, PortId, Rate};
 use punctual_switch::{MemoryIo, Switch};
 use punctual_transports::d3::{D3Header, Grant, RateBlock};
-use punctual_transports::pdq::PdqHeader;
+use punctual_transports::pdq::{NO_DEADLINE, PdqHeader};
 use punctual_wire::{AnyCodec, Frame, Outer, RecentNumbers, TrimMark, WireName, write_frame};
 
 fn d3_request(outer: &Outer, flow: u32, desired: Rate) -> Vec<u8> {
@@ -110,10 +110,22 @@ fn pdq(outer: &Outer, flow: u32, is_answer: bool, expected: u32, before: PdqHead
 
 /// Sends a SYN from a host to host 0 and its answer back. Returns the header that the sender gets.
 fn pdq_round(switch: &mut Switch<MemoryIo>, from: u8, us: u64, expected_10ns: u32) -> PdqHeader {
+    pdq_round_due(switch, from, us, expected_10ns, NO_DEADLINE)
+}
+
+/// Sends a SYN with this deadline on the wire from a host to host 0, and its answer back. Returns the
+/// header that the sender gets.
+fn pdq_round_due(
+    switch: &mut Switch<MemoryIo>,
+    from: u8,
+    us: u64,
+    expected_10ns: u32,
+    deadline: u32,
+) -> PdqHeader {
     let first = PdqHeader {
         rate: 100_000,
         pauser: u32::MAX,
-        deadline: u32::MAX,
+        deadline,
         rtt: 200_000,
         ..PdqHeader::default()
     };
@@ -121,7 +133,8 @@ fn pdq_round(switch: &mut Switch<MemoryIo>, from: u8, us: u64, expected_10ns: u3
     switch.io().arrive(HostId(from.into()), at_us(us), there);
     let departed = run_until(switch, us + 150);
     let at_receiver: PdqHeader = parse(&departed[0].frame, "pdq").0.header.get();
-    let back = PdqHeader { flags: at_receiver.flags, ..at_receiver };
+    assert_eq!(at_receiver.deadline, deadline, "as its sender wrote it");
+    let back = PdqHeader { deadline: 0, flags: at_receiver.flags, ..at_receiver };
     let back = pdq(&outer(0, from, Class::DATA, 0), from.into(), true, 0, back);
     switch.io().arrive(HostId(0), at_us(us + 150), back);
     let departed = run_until(switch, us + 300);
@@ -140,6 +153,33 @@ fn pdq__the_shorter_flow_sends_and_the_longer_is_paused() {
     let network = switch.fabric().network();
     let down = network.link(network.nic(HostId(0))).twin;
     assert_eq!(PortId(long.pauser), down);
+}
+
+/// Deadlines on the wire wrap around after 11.9 hours, and the switch's clock starts anywhere in
+/// between. A long flow that is due in 20 ms goes before a short one that is due in 60 ms.
+#[test]
+fn pdq__deadlines_are_ordered_around_the_clock_of_the_switch() {
+    const HOUR_US: u64 = 3_600_000_000;
+    for hours in [0, 10, 12, 24, 100 * 24] {
+        // Units of 10 us from the present to the moment at which the wire's deadlines begin anew.
+        for until_wrap in [4_000u32, 1_000, 0] {
+            let config = star_config(4, DROP_TAIL_8, "transports = [\"pdq\"]");
+            let start_us = hours * HOUR_US;
+            let start = 0u32.wrapping_sub(until_wrap);
+            let epoch = start.wrapping_sub((start_us / 10) as u32);
+            let io = MemoryIo { epoch, clock: at_us(start_us), ..MemoryIo::new(4) };
+            let mut switch = Switch::new(config, io);
+            let due = |ms: u32| start.wrapping_add(ms * 100);
+            let early = pdq_round_due(&mut switch, 1, start_us + 100, 1_000_000, due(20));
+            assert!(early.rate > 80_000, "{hours} h, {until_wrap}: {early:?}");
+            let late = pdq_round_due(&mut switch, 2, start_us + 500, 500_000, due(60));
+            assert_eq!(late.rate, 0, "{hours} h, {until_wrap}: {late:?}");
+            // One that is due 20 ms ago goes before both.
+            let over = start.wrapping_sub(2_000);
+            let over = pdq_round_due(&mut switch, 3, start_us + 900, 500_000, over);
+            assert!(over.rate > 80_000, "{hours} h, {until_wrap}: {over:?}");
+        }
+    }
 }
 
 #[test]

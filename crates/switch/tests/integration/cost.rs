@@ -32,7 +32,7 @@ fn hosts_of(flow: u32) -> (u8, u8) {
 /// Nanoseconds a packet from its arrival to its departure, two ports on the way. `frame` makes the
 /// frame of a flow.
 fn nanos_per_packet(queue: &str, more: &str, frame: impl Fn(&Outer, u32) -> Vec<u8>) -> u64 {
-    let mut fabric = Fabric::new(&star_config(HOSTS, queue, more));
+    let mut fabric = Fabric::new(&star_config(HOSTS, queue, more), 0);
     let frames: Vec<(HostId, Vec<u8>)> = (0..FLOWS)
         .map(|flow| {
             let (from, to) = hosts_of(flow);

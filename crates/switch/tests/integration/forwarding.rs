@@ -80,7 +80,7 @@ fn forward__any_bytes_pass_unchanged() {
 
 #[test]
 fn forward__bad_frames_are_dropped_and_counted() {
-    let mut fabric = Fabric::new(&star_config(2, DROP_TAIL_8, ""));
+    let mut fabric = Fabric::new(&star_config(2, DROP_TAIL_8, ""), 0);
     let good = plain(&outer(0, 1, Class::DATA, 0), 1500);
     let own = plain(&outer(0, 0, Class::DATA, 0), 1500);
     let received = |frame| Received { frame, at: at_us(1), is_cut: false, checksum_missing: false };

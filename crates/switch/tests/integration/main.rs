@@ -8,4 +8,5 @@ mod disciplines;
 mod forwarding;
 mod lateness;
 mod reload;
+mod replay;
 mod simulator;

@@ -88,7 +88,7 @@ fn switched(flows: &[FlowSpec], queue: QueueSpec, is_ours: bool) -> (Fates, u64)
     let uplink = QueueSpec::Priority { limit: Limit::Packets(10_000) };
     let is_uplink = |link: &punctual_net::Link| link.from.0 < network.hosts;
     let queues = network.links.iter().map(|l| if is_uplink(l) { uplink } else { queue }).collect();
-    let mut fabric = Fabric::new(&SwitchConfig { queues, network: network.clone(), ..base });
+    let mut fabric = Fabric::new(&SwitchConfig { queues, network: network.clone(), ..base }, 0);
     let mut fates: Fates = vec![(None, false); flows.len()];
     let mut deliver = |_: HostId, frame: &[u8], at: Instant| {
         let whole = Frame::parse(frame, frame.len(), TrimMark::default());

@@ -358,7 +358,7 @@ impl Endpoint<MpdqConfig> for MpdqSender {
     fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, MpdqConfig>) {
         self.deadline = deadline;
         for number in 0..self.subflows.len() {
-            self.call(number, cx, |subflow, cx| subflow.set_deadline(deadline, cx));
+            self.call(number, cx, |subflow, _| subflow.set_deadline(deadline));
         }
         self.go_on(cx);
     }

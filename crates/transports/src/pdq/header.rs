@@ -1,8 +1,9 @@
 //! PDQ's header: 32 bytes, with the same fields in both directions.
 //!
 //! The scheduling header's fields are four bytes each, as in the paper, in units that keep them
-//! exact enough: rates in kb/s, RTTs in nanoseconds, expected times in units of 10 ns, deadlines in
-//! units of 10 µs. Larger values saturate.
+//! exact enough: rates in kb/s, RTTs in nanoseconds, expected times in units of 10 ns. Larger values
+//! saturate. Deadlines are in units of 10 µs modulo 2³², which are 11.9 hours: a port takes the
+//! deadline nearest to its clock, and a sender writes none that is more than 3 hours away.
 
 use punctual_core::{Duration, Instant, Rate};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -29,6 +30,9 @@ pub const PATHS_MAX: u32 = 1 << PATH_BITS;
 pub const SUBFLOWS_MAX: u32 = 1 << (u16::BITS - PATH_BITS);
 
 const DEADLINE_UNIT_PICOS: u64 = 10_000_000;
+/// How far from the present a deadline in a header can be: a quarter of the field's range. Another
+/// quarter is left for clocks that differ and for packets under way.
+const DEADLINE_REACH: Duration = Duration::from_picos((1 << 30) * DEADLINE_UNIT_PICOS);
 const EXPECTED_UNIT_PICOS: u64 = 10_000;
 
 /// The header of every packet.
@@ -47,7 +51,7 @@ pub struct PdqHeader {
     pub rate: u32,
     /// P_H: the port that pauses the flow, or [`NOBODY`].
     pub pauser: u32,
-    /// D_H to the receiver: the deadline, in units of 10 µs, or [`NO_DEADLINE`]. To the sender
+    /// D_H to the receiver: the deadline, in units of 10 µs modulo 2³², or [`NO_DEADLINE`]. To the sender
     /// the field is I_H, the time between probes, in thousandths of an RTT.
     pub deadline: u32,
     /// T_H to the receiver: the expected transmission time of the remaining bytes at line rate, in
@@ -125,15 +129,29 @@ pub(super) fn rate(kbps: u32) -> Rate {
     Rate::from_bps(u64::from(kbps) * 1000)
 }
 
-/// A deadline for the header, rounded up.
-pub(super) fn deadline_field(deadline: Option<Instant>) -> u32 {
-    match deadline {
-        None => NO_DEADLINE,
-        Some(at) => {
-            let units = at.as_picos().div_ceil(DEADLINE_UNIT_PICOS);
-            u32::try_from(units).unwrap_or(u32::MAX).min(NO_DEADLINE - 1)
-        }
+/// A deadline for the header of a packet that leaves now, rounded up.
+#[inline]
+pub(super) fn deadline_field(deadline: Option<Instant>, now: Instant) -> u32 {
+    let Some(at) = deadline else { return NO_DEADLINE };
+    let earliest = now.since_start().saturating_sub(DEADLINE_REACH);
+    let at = at.min(now.saturating_add(DEADLINE_REACH)).max(Instant::ZERO + earliest);
+    (at.as_picos().div_ceil(DEADLINE_UNIT_PICOS) as u32).min(NO_DEADLINE - 1)
+}
+
+/// Bits of [`deadline_order`].
+pub(super) const DEADLINE_ORDER_BITS: u32 = 41;
+
+/// A number that is smaller for an earlier deadline: the deadline with this field that is nearest to
+/// `now`, in units of 10 µs since 6 hours before the start of the clock. Clocks read at most
+/// 2⁶⁴ ps, so that [`DEADLINE_ORDER_BITS`] bits hold it. Their largest number is no deadline.
+#[inline]
+pub(super) fn deadline_order(field: u32, now: Instant) -> u64 {
+    if field == NO_DEADLINE {
+        return (1 << DEADLINE_ORDER_BITS) - 1;
     }
+    let now = now.as_picos() / DEADLINE_UNIT_PICOS;
+    let ahead = field.wrapping_sub(now as u32) as i32;
+    (now + (1 << 31)).wrapping_add_signed(ahead.into())
 }
 
 /// An expected time for the header, rounded up.

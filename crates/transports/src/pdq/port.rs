@@ -180,8 +180,8 @@ impl PdqPort {
     /// Lowers the desired rate of a flow that another port pauses to the rate available here
     /// (PDQ-R09): that port may be about to accept it, without asking this one.
     #[inline(never)]
-    fn lower_paused_elsewhere(&self, header: &mut PdqHeader, flow: FlowKey, me: u32) {
-        let rank = FlowRank::of(header, flow);
+    fn lower_paused_elsewhere(&self, header: &mut PdqHeader, flow: FlowKey, me: u32, now: Instant) {
+        let rank = FlowRank::of(header, flow, now);
         let place = self.list.place_of(&rank);
         let available = if place == self.list.len() && place >= self.room() {
             self.rates.share()
@@ -199,7 +199,7 @@ impl PdqPort {
         me: u32,
         now: Instant,
     ) -> Option<usize> {
-        let rank = FlowRank::of(header, flow);
+        let rank = FlowRank::of(header, flow, now);
         let place = match self.list.find(flow) {
             Some(place) => self.list.rerank(place, rank),
             None => {
@@ -247,7 +247,7 @@ impl PdqPort {
         if header.pauser != NOBODY && header.pauser != me {
             self.forget(flow); // PDQ-R09
             if self.params.corrected {
-                self.lower_paused_elsewhere(header, flow, me);
+                self.lower_paused_elsewhere(header, flow, me, port.now);
             }
             return;
         }

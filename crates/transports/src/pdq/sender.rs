@@ -37,8 +37,6 @@ pub struct PdqSender {
     /// Whether it abandons the flow when it cannot meet its deadline; not if it is a subflow.
     terminates_early: bool,
     deadline: Option<Instant>,
-    /// D_S, as its header field.
-    deadline_field: u32,
     /// Upper bound of the expected transmission time at any time.
     whole: Duration,
     /// Upper bound of the expected transmission time now.
@@ -107,7 +105,6 @@ impl PdqSender {
             flow: PacedFlow::new(flow, &route, segments, cx.now),
             terminates_early: false,
             deadline: None,
-            deadline_field: NO_DEADLINE,
             whole,
             rest_at_most: whole,
             draw,
@@ -121,7 +118,7 @@ impl PdqSender {
             asked_at: cx.now,
             ask_now: false,
         };
-        sender.set_deadline(flow.deadline, cx);
+        sender.set_deadline(flow.deadline);
         sender
     }
 
@@ -182,12 +179,17 @@ impl PdqSender {
         (8.0 * cx.config.aging * units).min(255.0) as u8
     }
 
-    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>, cx: &HostCx<'_, PdqConfig>) {
+    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;
-        self.deadline_field = match cx.config.criticality {
+    }
+
+    /// D_S, as its header field.
+    #[inline]
+    fn deadline_field(&self, cx: &HostCx<'_, PdqConfig>) -> u32 {
+        match cx.config.criticality {
             Criticality::Random => NO_DEADLINE,
-            _ => deadline_field(deadline),
-        };
+            _ => deadline_field(self.deadline, cx.now),
+        }
     }
 
     fn header(&self, seq: u32, flags: u8, cx: &HostCx<'_, PdqConfig>) -> PdqHeader {
@@ -196,7 +198,7 @@ impl PdqSender {
             time: time_field(cx.now),
             rate: cx.shared.line_kbps,
             pauser: self.pauser,
-            deadline: self.deadline_field,
+            deadline: self.deadline_field(cx),
             expected: self.expected_field(cx),
             rtt: rtt_field(self.round_trip(cx)),
             route: self.route,
@@ -566,7 +568,7 @@ impl Endpoint<PdqConfig> for PdqSender {
 
     /// The next packet carries the new deadline to the ports.
     fn handle_deadline(&mut self, deadline: Option<Instant>, cx: &mut HostCx<'_, PdqConfig>) {
-        self.set_deadline(deadline, cx);
+        self.set_deadline(deadline);
         if !self.gives_up(cx) {
             self.pump(cx);
         }

@@ -75,4 +75,19 @@ fn pdq__deadlines_count_from_a_common_moment() {
     assert_eq!(on_wire(u32::MAX, 3), 2, "modulo 2^32");
     assert_eq!(on_wire(7, NO_DEADLINE), NO_DEADLINE);
     assert_eq!(on_wire(1, NO_DEADLINE - 1), NO_DEADLINE - 1, "a deadline stays one");
+    // Who parses it gets it on his own clock.
+    let read = |epoch, deadline: u32| {
+        let mut packet = pdq(PdqHeader::DATA, 1_440);
+        packet.header.get_mut::<PdqHeader>().deadline = deadline;
+        let (mut bytes, at) = (Vec::new(), PdqCodec { segment_bytes: 1_440, epoch: 0 });
+        at.write(NAME, &packet, None, &mut bytes, |_| Ok::<(), ()>(())).unwrap();
+        let reader = PdqCodec { segment_bytes: 1_440, epoch };
+        let datagram = Datagram::parse(&bytes).unwrap();
+        let (packet, _) = reader.read(&datagram, &NEAR, FlowId(3), HostId(1)).unwrap();
+        packet.header.get::<PdqHeader>().deadline
+    };
+    assert_eq!(read(5_000_000, 7_000_000), 2_000_000);
+    assert_eq!(read(5, 3), u32::MAX - 1);
+    assert_eq!(read(7, NO_DEADLINE), NO_DEADLINE);
+    assert_eq!(read(4, 3), NO_DEADLINE - 1, "a deadline stays one");
 }

@@ -1,6 +1,8 @@
 //! A port's list of flows, in order of criticality.
 
-use super::super::header::{NO_DEADLINE, PdqHeader, SUBFLOWS_MAX};
+use super::super::header::{
+    DEADLINE_ORDER_BITS, NO_DEADLINE, PdqHeader, SUBFLOWS_MAX, deadline_order,
+};
 use punctual_core::Instant;
 
 #[cfg(test)]
@@ -16,8 +18,14 @@ pub(super) fn visited(_entries: usize) {
 }
 
 const SUBFLOW_BITS: u32 = SUBFLOWS_MAX.trailing_zeros();
-/// The exponent of 2⁻¹²⁷ in the bits of an `f64`.
-const EXPONENT_MIN: u64 = (1023 - 127) << 52;
+/// The exponent of 2⁻³³ in the bits of an `f64`.
+const EXPONENT_MIN: u64 = (1023 - 33) << 52;
+/// Bits of a T's mantissa that ranks leave out: 44 are more than the 32 of its field.
+const MANTISSA_CUT: u32 = 8;
+const TIME_BITS: u32 = 7 + 52 - MANTISSA_CUT;
+const TIME_AT: u32 = u32::BITS + SUBFLOW_BITS;
+const DEADLINE_AT: u32 = TIME_AT + TIME_BITS;
+const _: () = assert!(DEADLINE_AT + DEADLINE_ORDER_BITS == u128::BITS);
 
 /// What a port tells flows apart by: the id, and the number of the subflow, which is 0 for PDQ.
 /// Each subflow of M-PDQ is a flow to ports.
@@ -40,25 +48,28 @@ impl FlowKey {
 
 /// A flow's criticality: the earlier deadline, then the smaller T, then the lower id goes first
 /// (PDQ-R08), then the lower number of the subflow. One number, so that a comparison has no
-/// unpredictable branch: 32 bits of deadline, 60 of time, 32 of id and 4 of subflow.
+/// unpredictable branch: 41 bits of deadline, 51 of time, 32 of id and 4 of subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowRank(u128);
 
 impl FlowRank {
-    /// The rank of a flow by the header of one of its packets: D, where none is later than any,
-    /// and T less what waiting takes off.
+    /// The rank of a flow by the header of a packet that is at a port now: D, where none is later than
+    /// any, and T less what waiting takes off. Ranks can be compared however far apart their packets
+    /// were at the port.
     #[inline]
-    pub fn of(header: &PdqHeader, key: FlowKey) -> Self {
+    pub fn of(header: &PdqHeader, key: FlowKey, now: Instant) -> Self {
         let mut time = f64::from(header.expected);
         if header.age > 0 {
             time /= libm::exp2(f64::from(header.age) / 8.0);
         }
-        // Bits of numbers that are not negative are in the numbers' order. Numbers above 2⁻¹²⁷ and
-        // below 2¹²⁸ need 60 of them if the exponent counts from there; 0 stays 0.
-        let time = u128::from(time.to_bits().saturating_sub(EXPONENT_MIN));
+        // Bits of numbers that are not negative are in the numbers' order. T is 0, or at least 2⁻³² as
+        // aging divides it by less than 2³², and below 2³². So 7 bits of exponent suffice if it counts
+        // from there; 0 stays 0.
+        let time = u128::from(time.to_bits().saturating_sub(EXPONENT_MIN) >> MANTISSA_CUT);
+        let deadline = u128::from(deadline_order(header.deadline, now));
         let (flow, subflow) = (key.0 as u32, key.0 >> 32);
         let id = u128::from(flow) << SUBFLOW_BITS | u128::from(subflow);
-        FlowRank(u128::from(header.deadline) << 96 | time << 36 | id)
+        FlowRank(deadline << DEADLINE_AT | time << TIME_AT | id)
     }
 
     /// The flow's id.
@@ -81,7 +92,7 @@ impl FlowRank {
 
     /// Whether the flow has a deadline.
     pub fn has_deadline(&self) -> bool {
-        (self.0 >> 96) as u32 != NO_DEADLINE
+        self.0 >> DEADLINE_AT != u128::from(deadline_order(NO_DEADLINE, Instant::ZERO))
     }
 }
 

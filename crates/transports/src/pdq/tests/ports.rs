@@ -17,6 +17,7 @@ fn pdq_r08_deadline_then_time_then_id() {
         FlowRank::of(
             &PdqHeader { deadline, expected, ..PdqHeader::default() },
             FlowKey::new(flow, 0),
+            Instant::ZERO,
         )
     };
     let order = [
@@ -33,6 +34,40 @@ fn pdq_r08_deadline_then_time_then_id() {
         }
     }
     assert!(order[0].has_deadline() && !order[5].has_deadline());
+}
+
+/// D has 32 bits in units of 10 µs, which are 11.9 hours. A port that runs for longer orders flows by
+/// the deadline nearest to its clock.
+#[test]
+fn pdq_r08_the_order_holds_however_long_a_port_runs() {
+    const UNITS_PER_SECOND: u64 = 100_000;
+    const WRAP: u64 = 1 << 32;
+    let wraps = [WRAP / UNITS_PER_SECOND, 174 * WRAP / UNITS_PER_SECOND];
+    let hours = [0, 10, 12, 24, 100 * 24].map(|hours| hours * 3_600);
+    for started in hours.into_iter().chain(wraps) {
+        let mut bench = Bench::new(brisk());
+        bench.now = seconds(started);
+        let base = started * UNITS_PER_SECOND;
+        // Around the end of the range, the last flow with a deadline is behind it and others are not.
+        let field = |units: i64| base.wrapping_add_signed(units) as u32;
+        bench.exchange(1, probe(1.0));
+        for (flow, ahead) in [(2, 400_000_000), (3, 300_000), (4, 2_000), (5, 1_000)] {
+            bench.exchange(flow, due(10.0, field(ahead)));
+        }
+        assert_eq!(bench.ids(), [5, 4, 3, 2, 1], "{started} s");
+        if started > 0 {
+            // 10 s and an hour late.
+            bench.exchange(6, due(10.0, field(-1_000_000)));
+            bench.exchange(7, due(10.0, field(-360_000_000)));
+            assert_eq!(bench.ids(), [7, 6, 5, 4, 3, 2, 1], "{started} s");
+        }
+        // The flows go on for an hour, and so does the clock.
+        bench.now += Duration::from_secs(3_600);
+        bench.exchange(3, due(10.0, field(300_000)));
+        bench.exchange(8, due(10.0, field(200_000)));
+        let order: Vec<u32> = bench.ids().into_iter().filter(|id| [2, 3, 8].contains(id)).collect();
+        assert_eq!(order, [8, 3, 2], "{started} s");
+    }
 }
 
 #[test]
@@ -555,10 +590,13 @@ fn pdq_r22_variants_switch_the_parts_on() {
 
 #[test]
 fn pdq_r24_age_makes_up_for_size() {
-    let young = FlowRank::of(&PdqHeader { age: 0, ..probe(10.0) }, FlowKey::new(1, 0));
-    let old = FlowRank::of(&PdqHeader { age: 32, ..probe(100.0) }, FlowKey::new(2, 0));
+    let young =
+        FlowRank::of(&PdqHeader { age: 0, ..probe(10.0) }, FlowKey::new(1, 0), Instant::ZERO);
+    let old =
+        FlowRank::of(&PdqHeader { age: 32, ..probe(100.0) }, FlowKey::new(2, 0), Instant::ZERO);
     assert!(old.precedes(&young), "100 / 2^4 is below 10");
-    let less = FlowRank::of(&PdqHeader { age: 24, ..probe(100.0) }, FlowKey::new(2, 0));
+    let less =
+        FlowRank::of(&PdqHeader { age: 24, ..probe(100.0) }, FlowKey::new(2, 0), Instant::ZERO);
     assert!(young.precedes(&less), "100 / 2^3 is not");
 }
 
@@ -605,7 +643,7 @@ proptest! {
         let mut list = FlowList::default();
         for (flow, expected, rate, op) in ops {
             let header = PdqHeader { expected, deadline: NO_DEADLINE, ..PdqHeader::default() };
-            let rank = FlowRank::of(&header, FlowKey::new(flow, 0));
+            let rank = FlowRank::of(&header, FlowKey::new(flow, 0), Instant::ZERO);
             match (list.find(FlowKey::new(flow, 0)), op) {
                 (Some(place), 0) => list.remove(place),
                 (Some(place), 1) => list.update(place, |e| e.rate = rate),

@@ -16,15 +16,34 @@ fn fields_saturate_and_round() {
     assert_eq!(rate(kbps(GBPS)), GBPS);
     assert_eq!(kbps(Rate::from_bps(1_999)), 1);
     assert_eq!(kbps(Rate::from_bps(u64::MAX)), u32::MAX);
-    assert_eq!(deadline_field(None), NO_DEADLINE);
-    assert_eq!(deadline_field(Some(Instant::NEVER)), NO_DEADLINE - 1);
-    assert_eq!(deadline_field(Some(at_us(11))), 2);
+    assert_eq!(deadline_field(None, seconds(1)), NO_DEADLINE);
+    assert_eq!(deadline_field(Some(at_us(11)), at_us(0)), 2);
     assert_eq!(expected_field(Duration::MAX), u32::MAX);
     assert_eq!(expected_field(Duration::from_picos(1)), 1);
     assert_eq!(rtt_field(Duration::from_picos(1)), 1);
     assert_eq!(rtt_field(Duration::ZERO), 0);
     let (a, b) = (time_field(seconds(4)), time_field(seconds(5)));
     assert!(b < a && earlier(a, b) && !earlier(b, a) && !earlier(a, a));
+}
+
+/// Deadlines on the wire are modulo 2³² units of 10 µs, and at most a quarter of that away: a port with
+/// another clock orders them rightly.
+#[test]
+fn deadlines_wrap_around_and_stay_near() {
+    const UNITS_PER_SECOND: u64 = 100_000;
+    for hours in [0, 10, 12, 24, 100 * 24] {
+        let now = seconds(hours * 3_600);
+        let units = now.as_secs_f64() as u64 * UNITS_PER_SECOND;
+        let field = |at: Instant| deadline_field(Some(at), now).wrapping_sub(units as u32) as i32;
+        assert_eq!(field(now + Duration::from_millis(20)), 2_000);
+        assert_eq!(field(now), 0);
+        assert_eq!(field(Instant::NEVER), 1 << 30);
+        let past = i32::try_from(units.min(1 << 30)).unwrap();
+        assert_eq!(field(Instant::ZERO), -past);
+    }
+    // The field of a deadline is never that of none.
+    let last = Instant::from_picos(u64::from(NO_DEADLINE) * 10_000_000);
+    assert_eq!(deadline_field(Some(last), last), NO_DEADLINE - 1);
 }
 
 #[test]
