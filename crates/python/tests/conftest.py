@@ -9,6 +9,46 @@ from pathlib import Path
 
 import pytest
 
+NO_HQ = "HyperQueue's program hq, which no package registry has, is missing"
+BUSY = "other work is on the machine"
+MAY_SKIP = (NO_HQ, BUSY)
+"""How the reasons begin that are allowed where skips are failures: what no setup can install, and
+measurements for which the machine is too busy."""
+
+
+def skips_are_failures():
+    return os.environ.get("PUNCTUAL_NO_SKIPS", "0") not in ("", "0")
+
+
+def reason_of(report):
+    """Why a test, or all tests of a file, were skipped."""
+    return report.longrepr[2].removeprefix("Skipped: ")
+
+
+def forbid(report):
+    """Makes a skip a failure where PUNCTUAL_NO_SKIPS is set, unless its reason is allowed."""
+    if report.skipped and skips_are_failures() and not reason_of(report).startswith(MAY_SKIP):
+        why = f"skipped, which PUNCTUAL_NO_SKIPS forbids: {reason_of(report)}"
+        report.outcome, report.longrepr = "failed", why
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    return forbid((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return forbid((yield))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """A line for each skip, which `cargo xtask test python` counts."""
+    for report in terminalreporter.stats.get("skipped", []):
+        terminalreporter.write_line(f"SKIPPED: {report.nodeid}: {reason_of(report)}")
+
+
 SCENARIO = {
     "name": "tiny",
     "transports": ["tcp", "ndp"],
@@ -54,9 +94,9 @@ def here(tmp_path, monkeypatch):
 def slurm(tmp_path):
     """A Slurm of one node, on ports of its own; the path of its configuration."""
     if any(shutil.which(name) is None for name in ("slurmctld", "slurmd", "munged")):
-        pytest.skip("SKIPPED: Slurm is missing")
+        pytest.skip("Slurm is missing")
     if os.geteuid() != 0:
-        pytest.skip("SKIPPED: slurmd needs root")
+        pytest.skip("slurmd needs root")
     place = Path(tempfile.mkdtemp(prefix="punctual-slurm-"))
     name, cores = socket.gethostname().split(".")[0], os.cpu_count() or 1
     port = 20000 + os.getpid() % 10000
@@ -108,7 +148,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
                 break
             time.sleep(0.1)
         else:
-            pytest.skip("SKIPPED: Slurm does not start here: " + nodes.stderr.strip())
+            pytest.skip("Slurm does not start here: " + nodes.stderr.strip())
         yield str(config)
     finally:
         for child in reversed(children):

@@ -166,7 +166,7 @@ class Processes:
             process.wait()
 
 
-@pytest.mark.skipif("PYTHONPATH" not in os.environ, reason="SKIPPED: the package is installed")
+@pytest.mark.skipif("PYTHONPATH" not in os.environ, reason="the package is installed")
 def test_a_worker_without_the_package_is_named(scenario):
     with Processes() as processes:
         processes.scheduler()
@@ -240,7 +240,7 @@ def test_a_full_disk_is_named_and_the_rest_goes_on(scenario, tmp_path):
     if os.geteuid() != 0 or shutil.which("mount") is None or os.system(
         f"mount -t tmpfs -o size=300k tmpfs {small}"
     ):
-        pytest.skip("SKIPPED: a small file system needs root")
+        pytest.skip("a small file system needs root")
     try:
         scenario["run"]["repetitions"] = 20
         punctual.plan(scenario, small / "plan")
@@ -261,7 +261,7 @@ def test_a_worker_with_a_full_disk_gets_no_more_shards(two_hundred, one_process,
     if os.geteuid() != 0 or shutil.which("mount") is None or os.system(
         f"mount -t tmpfs -o size=100k tmpfs {small}"
     ):
-        pytest.skip("SKIPPED: a small file system needs root")
+        pytest.skip("a small file system needs root")
 
     def use(place):
         import tempfile
