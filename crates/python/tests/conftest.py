@@ -1,3 +1,4 @@
+import contextlib
 import os
 import shutil
 import socket
@@ -90,16 +91,28 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.fixture
-def slurm(tmp_path):
-    """A Slurm of one node, on ports of its own; the path of its configuration."""
-    if any(shutil.which(name) is None for name in ("slurmctld", "slurmd", "munged")):
+def free_ports(count):
+    """Ports that nothing uses, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for any_port in sockets:
+            any_port.bind(("127.0.0.1", 0))
+        return [any_port.getsockname()[1] for any_port in sockets]
+    finally:
+        for any_port in sockets:
+            any_port.close()
+
+
+@contextlib.contextmanager
+def one_node_slurm():
+    """A Slurm of one node, on ports and in a directory of its own; the path of its configuration."""
+    if any(shutil.which(name) is None for name in ("sbatch", "slurmctld", "slurmd", "munged")):
         pytest.skip("Slurm is missing")
     if os.geteuid() != 0:
         pytest.skip("slurmd needs root")
     place = Path(tempfile.mkdtemp(prefix="punctual-slurm-"))
     name, cores = socket.gethostname().split(".")[0], os.cpu_count() or 1
-    port = 20000 + os.getpid() % 10000
+    controller, node = free_ports(2)
     config = place / "slurm.conf"
     config.write_text(
         f"""
@@ -108,8 +121,8 @@ SlurmctldHost={name}(127.0.0.1)
 SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={place}/munge.socket
-SlurmctldPort={port}
-SlurmdPort={port + 1}
+SlurmctldPort={controller}
+SlurmdPort={node}
 StateSaveLocation={place}/state
 SlurmdSpoolDir={place}/spool
 SlurmctldPidFile={place}/slurmctld.pid
@@ -155,6 +168,12 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
             child.terminate()
             child.wait()
         shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def slurm():
+    with one_node_slurm() as config:
+        yield config
 
 
 def program():

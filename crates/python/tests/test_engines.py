@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import punctual
-from conftest import NO_HQ, assert_same, command, program
+from conftest import NO_HQ, assert_same, command, one_node_slurm, program
 
 
 def emitted(engine, *options):
@@ -49,7 +49,15 @@ def test_a_script_does_all_rounds_of_a_capacity_search(scenario):
     assert_same("one", "two")
 
 
-@pytest.mark.skipif(shutil.which("sbatch") is None, reason="Slurm is missing")
+def test_two_slurms_run_beside_each_other():
+    """As two runs of these tests at once on one machine."""
+    with one_node_slurm() as one, one_node_slurm() as other:
+        for config in (one, other):
+            env = {**os.environ, "SLURM_CONF": config}
+            job = ["sbatch", "--wait", "--output=/dev/null", "--wrap", f"test $SLURM_CONF = {config}"]
+            subprocess.run(job, env=env, check=True, timeout=60)
+
+
 def test_slurm_array(planned, one_process, slurm):
     env = emitted("slurm", "--jobs", "2")
     env["SLURM_CONF"] = slurm
@@ -108,7 +116,6 @@ def test_the_job_for_kubernetes(planned, one_process):
     assert_same(one_process, "two")
 
 
-@pytest.mark.skipif(shutil.which("sbatch") is None, reason="Slurm is missing")
 def test_dask_on_slurm(two_hundred, one_process, slurm, monkeypatch):
     """The recipe of docs/how-to/cluster.md, with workers that Slurm starts after the call."""
     distributed = pytest.importorskip("distributed")
