@@ -1,6 +1,7 @@
 //! `cargo xtask dist`: what users download, with checksums and a list of components.
 
 mod clean;
+mod container;
 mod sbom;
 
 use crate::python::{WHEEL_PROFILE, build_wheel};
@@ -93,18 +94,28 @@ pub(crate) fn dist(options: &Options) -> anyhow::Result<Outcome> {
         }
         false => skipped.push("dpkg is not installed".into()),
     }
-    match build_wheel(options.wheel_profile())? {
+    let wheel = build_wheel(options.wheel_profile())?;
+    let wheel = match &wheel {
         Some(wheel) => {
-            check_wheel(&wheel)?;
-            fs::copy(&wheel, out.join(wheel.file_name().context("a wheel has a name")?))?;
+            check_wheel(wheel)?;
+            let name = wheel.file_name().context("a wheel has a name")?;
+            fs::copy(wheel, out.join(name))?;
+            Some(name.to_string_lossy())
         }
-        None => skipped.push("no virtual environment for the wheel".into()),
-    }
-    fs::write(out.join("Containerfile"), containerfile(&name))?;
-    match (may_chroot, is_installed("busybox")) {
-        (true, true) => clean::check_container(&out)?,
-        (true, false) => skipped.push("busybox, the base of the container, is missing".into()),
-        (false, _) => {}
+        None => {
+            skipped.push("no virtual environment for the wheel".into());
+            None
+        }
+    };
+    fs::write(out.join("Containerfile"), container::containerfile(&name, wheel.as_deref()))?;
+    if may_chroot {
+        match is_installed("busybox") {
+            true => container::check_program_image(&out)?,
+            false => skipped.push("busybox, the base of the container, is missing".into()),
+        }
+        if wheel.is_some() {
+            container::check_dask_image(&out)?;
+        }
     }
     let sbom = serde_json::to_string_pretty(&sbom(&version, &triple)?)?;
     fs::write(out.join(format!("punctual-{version}.cdx.json")), sbom + "\n")?;
@@ -222,18 +233,6 @@ fn deb(program: &Path, out: &Path, version: &str, compression: &str) -> anyhow::
     dpkg.args(["--build", "--root-owner-group", compression]).arg(&tree).arg(&package);
     run(&mut dpkg)?;
     Ok(package)
-}
-
-/// A container with the program, and a shell for the jobs of Kubernetes.
-fn containerfile(program: &str) -> String {
-    format!(
-        "# podman build -t punctual -f Containerfile .\n\
-         # podman run -v \"$PWD:/work\" punctual compare my.toml\n\
-         FROM docker.io/library/busybox:stable-musl\n\
-         COPY {program} /usr/bin/punctual\n\
-         WORKDIR /work\n\
-         ENTRYPOINT [\"/usr/bin/punctual\"]\n"
-    )
 }
 
 fn checksums(out: &Path) -> anyhow::Result<()> {

@@ -33,7 +33,9 @@ pub(crate) fn python() -> anyhow::Result<Outcome> {
     let package = staged()?;
     let pytest = || {
         let mut tests = Command::new(venv.join("bin/python"));
-        tests.args(["-m", "pytest", "-q", "-ra", "--durations=10", "-p", "no:cacheprovider"]);
+        tests.args(["-m", "pytest", "-q", "-rfE", "--durations=10", "-p", "no:cacheprovider"]);
+        // A file that cannot run does not keep the others from it.
+        tests.arg("--continue-on-collection-errors");
         // Notebooks start the Python of this environment.
         tests.current_dir(target()).env("PYTHONPATH", &package);
         tests.env("PYTHONPYCACHEPREFIX", target().join("pycache"));

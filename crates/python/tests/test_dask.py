@@ -99,6 +99,78 @@ if __name__ == "__main__":
     assert punctual.status("plan", verify=True)["finished"] == finished
 
 
+@pytest.mark.parametrize("shared", [None, False])
+def test_ctrl_c_leaves_the_cluster_of_the_user_alive(two_hundred, one_process, shared):
+    """Processes of their own, as those of a batch system: Ctrl-C does not reach them."""
+
+    def slow(dask_worker):
+        """Makes shards take long enough to be interrupted, and counts those that run."""
+        import time
+
+        from punctual import dask
+
+        native, dask.now = dask.run_shard, 0
+
+        def run_shard(*arguments):
+            dask.now += 1
+            try:
+                time.sleep(0.3)
+                return native(*arguments)
+            finally:
+                dask.now -= 1
+
+        dask.run_shard = run_shard
+
+    def running(dask_worker):
+        from punctual import dask
+
+        return dask.now
+
+    def known(dask_scheduler):
+        return list(dask_scheduler.tasks)
+
+    with Processes() as processes:
+        processes.scheduler()
+        processes.worker()
+        processes.worker()
+        with distributed.Client(processes.address, timeout="30s") as client:
+            client.wait_for_workers(2)
+            client.run(slow)
+            workers = client.run(os.getpid)
+            seen = []
+
+            def interrupt(part):
+                seen.append(part["task"])
+                if len(seen) == 20:
+                    main = threading.main_thread().ident
+                    threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT]).start()
+
+            options = {"client": client, "shared": shared, "shard_seconds": 0.02, "progress": False}
+            with pytest.raises(KeyboardInterrupt) as interrupted:
+                punctual.dask.sweep(two_hundred, "plan", out="two", on_part=interrupt, **options)
+            # The cluster has nothing left to do, though a notebook keeps the traceback.
+            assert interrupted.tb is not None
+            begun = time.monotonic()
+            while client.run_on_scheduler(known) or sum(client.run(running).values()):
+                assert time.monotonic() - begun < 30, client.run_on_scheduler(known)
+                time.sleep(0.1)
+            # It is as it was, and works.
+            assert client.run(os.getpid) == workers
+            assert all(process.poll() is None for process in processes.running)
+            assert client.submit(sum, [1, 2]).result() == 3
+            # What is finished is whole, and the same call makes the rest.
+            state = punctual.status("plan")
+            assert set(seen) <= set(state["finished"]) and 20 <= len(seen) < 200
+            assert punctual.status("plan", verify=True)["finished"] == state["finished"]
+            again = []
+            punctual.dask.sweep(
+                two_hundred, "plan", out="two", on_part=lambda part: again.append(part["task"]),
+                **options,
+            )
+            assert sorted(again) == state["missing"]
+    assert_same(one_process, "two")
+
+
 def test_workers_leave_ctrl_c_to_the_sweep():
     with punctual.dask.local_cluster() as own, distributed.Client(own) as client:
         workers = client.run(os.getpid)
@@ -166,7 +238,7 @@ class Processes:
             process.wait()
 
 
-@pytest.mark.skipif("PYTHONPATH" not in os.environ, reason="SKIPPED: the package is installed")
+@pytest.mark.skipif("PYTHONPATH" not in os.environ, reason="the package is installed")
 def test_a_worker_without_the_package_is_named(scenario):
     with Processes() as processes:
         processes.scheduler()
@@ -240,7 +312,7 @@ def test_a_full_disk_is_named_and_the_rest_goes_on(scenario, tmp_path):
     if os.geteuid() != 0 or shutil.which("mount") is None or os.system(
         f"mount -t tmpfs -o size=300k tmpfs {small}"
     ):
-        pytest.skip("SKIPPED: a small file system needs root")
+        pytest.skip("a small file system needs root")
     try:
         scenario["run"]["repetitions"] = 20
         punctual.plan(scenario, small / "plan")
@@ -261,7 +333,7 @@ def test_a_worker_with_a_full_disk_gets_no_more_shards(two_hundred, one_process,
     if os.geteuid() != 0 or shutil.which("mount") is None or os.system(
         f"mount -t tmpfs -o size=100k tmpfs {small}"
     ):
-        pytest.skip("SKIPPED: a small file system needs root")
+        pytest.skip("a small file system needs root")
 
     def use(place):
         import tempfile

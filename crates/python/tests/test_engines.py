@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import punctual
-from conftest import assert_same, command, program
+from conftest import NO_HQ, assert_same, command, one_node_slurm, program
 
 
 def emitted(engine, *options):
@@ -30,14 +30,14 @@ def planned(two_hundred):
     assert punctual.plan(two_hundred, "plan")["tasks"] == 200
 
 
-@pytest.mark.skipif(shutil.which("parallel") is None, reason="SKIPPED: GNU parallel is missing")
+@pytest.mark.skipif(shutil.which("parallel") is None, reason="GNU parallel is missing")
 def test_gnu_parallel(planned, one_process):
     env = emitted("parallel", "--jobs", "2")
     subprocess.run(["sh", "sweep.sh", "--out", "two", "--quiet"], env=env, check=True)
     assert_same(one_process, "two")
 
 
-@pytest.mark.skipif(shutil.which("parallel") is None, reason="SKIPPED: GNU parallel is missing")
+@pytest.mark.skipif(shutil.which("parallel") is None, reason="GNU parallel is missing")
 def test_a_script_does_all_rounds_of_a_capacity_search(scenario):
     change = {"network.rate": "1Gbps", "traffic.deadlines": "700us"}
     question = {"vary": "traffic.senders", "until": "deadlines_met >= 99%", "to": 5}
@@ -49,7 +49,15 @@ def test_a_script_does_all_rounds_of_a_capacity_search(scenario):
     assert_same("one", "two")
 
 
-@pytest.mark.skipif(shutil.which("sbatch") is None, reason="SKIPPED: Slurm is missing")
+def test_two_slurms_run_beside_each_other():
+    """As two runs of these tests at once on one machine."""
+    with one_node_slurm() as one, one_node_slurm() as other:
+        for config in (one, other):
+            env = {**os.environ, "SLURM_CONF": config}
+            job = ["sbatch", "--wait", "--output=/dev/null", "--wrap", f"test $SLURM_CONF = {config}"]
+            subprocess.run(job, env=env, check=True, timeout=60)
+
+
 def test_slurm_array(planned, one_process, slurm):
     env = emitted("slurm", "--jobs", "2")
     env["SLURM_CONF"] = slurm
@@ -57,7 +65,7 @@ def test_slurm_array(planned, one_process, slurm):
     assert_same(one_process, "two")
 
 
-@pytest.mark.skipif(shutil.which("hq") is None, reason="SKIPPED: HyperQueue is missing")
+@pytest.mark.skipif(shutil.which("hq") is None, reason=NO_HQ)
 def test_hyperqueue(planned, one_process, tmp_path):
     env = emitted("hyperqueue", "--jobs", "2")
     env["HQ_SERVER_DIR"] = str(tmp_path / "hq")
@@ -108,7 +116,6 @@ def test_the_job_for_kubernetes(planned, one_process):
     assert_same(one_process, "two")
 
 
-@pytest.mark.skipif(shutil.which("sbatch") is None, reason="SKIPPED: Slurm is missing")
 def test_dask_on_slurm(two_hundred, one_process, slurm, monkeypatch):
     """The recipe of docs/how-to/cluster.md, with workers that Slurm starts after the call."""
     distributed = pytest.importorskip("distributed")

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from conftest import BUSY
+
 pytest.importorskip("distributed")
 
 BENCH = Path(__file__).parents[1] / "benches" / "overhead.py"
 
 pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="SKIPPED: two workers need two cores"
+    len(os.sched_getaffinity(0)) < 2, reason="two workers need two cores"
 )
 
 
@@ -51,7 +53,6 @@ def test_two_workers_need_at_most_0_6_of_the_time_of_one_process():
     if not idle:
         had = ("{core:.2f} and {cores:.2f}".format(**turn) for turn in turns)
         pytest.skip(
-            "SKIPPED: other work is on the machine: of one and two cores that are needed, there were "
-            + ", ".join(had)
+            f"{BUSY}: of one and two cores that are needed, there were " + ", ".join(had)
         )
     pytest.fail(f"two workers took more than 0.6 of one process's time on idle cores: {idle}")

@@ -46,7 +46,7 @@ pub(crate) fn may_chroot() -> anyhow::Result<bool> {
 }
 
 /// An empty directory below the target directory, with the scenario in `smoke`.
-fn empty_root(name: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn empty_root(name: &str) -> anyhow::Result<PathBuf> {
     let place = target().join(name);
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(place.join("smoke"))?;
@@ -91,80 +91,6 @@ pub(crate) fn check_deb(package: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Follows the container file `Containerfile` of the directory `out` and uses the program as a
-/// container would: with the scenario's directory as `/work`, and by the shell, as in the job that
-/// `punctual sweep emit kubernetes` prints. Busybox of this system is the base, because the base that
-/// the file names is in a registry.
-pub(crate) fn check_container(out: &Path) -> anyhow::Result<()> {
-    let place = empty_root("dist-container-root")?;
-    let file = Container::parse(&fs::read_to_string(out.join("Containerfile"))?)?;
-    let busybox = output(Command::new("sh").args(["-c", "command -v busybox"]))?;
-    let bin = place.join("bin");
-    fs::create_dir_all(&bin)?;
-    fs::copy(busybox.trim(), bin.join("sh"))?;
-    let inside = |path: &str| place.join(path.trim_start_matches('/'));
-    let target = inside(&file.target);
-    fs::create_dir_all(target.parent().context("a program is in a directory")?)?;
-    fs::copy(out.join(&file.source), &target)?;
-    let work = inside(&file.directory);
-    fs::rename(place.join("smoke"), &work)?;
-    let root = format!("--root={}", place.display());
-    let start = || {
-        let mut start = Command::new("unshare");
-        start.arg(&root).arg(format!("--wd={}", file.directory));
-        start.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        start
-    };
-    let program = &file.entry;
-    run(start().arg(program).args(["compare", "smoke.toml", "--out", "one", "--quiet"]))?;
-    run(start().arg(program).args(["sweep", "plan", "smoke.toml", "--out", "plan"]))?;
-    for index in ["0", "1"] {
-        let shard = "exec punctual sweep run plan --threads 1 --quiet --shard \"$INDEX/2\"";
-        run(start().env("INDEX", index).args(["sh", "-c", shard]))?;
-    }
-    run(start().arg(program).args(["sweep", "merge", "plan", "--out", "two", "--quiet"]))?;
-    let flows = |dir: &str| fs::read(work.join(dir).join("ndp/seed-1/flows.parquet"));
-    match flows("one")? == flows("two")? {
-        true => Ok(fs::remove_dir_all(place)?),
-        false => bail!("a merged sweep differs from a comparison"),
-    }
-}
-
-/// What the container file says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Container {
-    /// The file that is copied.
-    source: String,
-    /// Where it is copied to.
-    target: String,
-    /// The working directory.
-    directory: String,
-    /// The program that runs.
-    entry: String,
-}
-
-impl Container {
-    fn parse(text: &str) -> anyhow::Result<Container> {
-        let mut file = Container::default();
-        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let words: Vec<&str> = line.split(' ').collect();
-            match words[..] {
-                ["FROM", image] if image.contains("/busybox:") => {}
-                ["COPY", source, target] => {
-                    (file.source, file.target) = (source.into(), target.into());
-                }
-                ["WORKDIR", directory] => file.directory = directory.into(),
-                ["ENTRYPOINT", list] => {
-                    let [entry] = serde_json::from_str::<[String; 1]>(list)?;
-                    file.entry = entry;
-                }
-                _ => bail!("this test does not know the line `{line}` of a container file"),
-            }
-        }
-        Ok(file)
-    }
-}
-
 /// Runs commands of a program in a root directory: a comparison, and the same as a sweep.
 fn check_commands(place: &Path, program: &str) -> anyhow::Result<()> {
     for args in [
@@ -176,17 +102,22 @@ fn check_commands(place: &Path, program: &str) -> anyhow::Result<()> {
     ] {
         run(Command::new("chroot").arg(place).arg(program).args(args))?;
     }
-    let flows =
-        |dir: &str| fs::read(place.join("smoke").join(dir).join("ndp/seed-1/flows.parquet"));
-    match flows("one")? == flows("two")? {
+    check_same_flows(&place.join("smoke"), &["one", "two"])
+}
+
+/// Checks that directories of results below `place` have the same flows.
+pub(super) fn check_same_flows(place: &Path, names: &[&str]) -> anyhow::Result<()> {
+    let flows = |name: &&str| fs::read(place.join(name).join("ndp/seed-1/flows.parquet"));
+    let all = names.iter().map(flows).collect::<Result<Vec<_>, _>>()?;
+    match all.windows(2).all(|pair| pair[0] == pair[1]) {
         true => Ok(()),
         false => bail!("a merged sweep differs from a comparison"),
     }
 }
 
 /// Mounts the system's programs and libraries read-only into the root directory `$1`, without home
-/// directories and sources, and runs `/smoke/check.sh` there. The mounts end with this shell's
-/// namespace.
+/// directories and sources, and runs `/smoke/check.sh` there. The mounts and processes end with this
+/// shell's namespaces.
 const MOUNT: &str = r#"
 set -eu
 for name in bin sbin lib lib32 lib64 usr etc; do
@@ -216,27 +147,38 @@ venv/bin/python use.py
 venv/bin/punctual check smoke.toml
 "#;
 
+/// Downloads packages for Python, and what they need, in the versions of the package's tests.
+pub(super) fn fetch(packages: &[&str], wheels: &Path) -> anyhow::Result<()> {
+    let mut download = Command::new("python3");
+    download.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check"]);
+    download.arg("--constraint").arg(root().join("crates/python/tests/requirements.txt"));
+    run(download.args(["--only-binary=:all:", "--dest"]).arg(wheels).args(packages))
+}
+
+/// Runs a script in a root directory with the system's programs and nothing of Rust or of these
+/// sources.
+pub(super) fn run_in_system(place: &Path, script: &str) -> anyhow::Result<()> {
+    fs::write(place.join("smoke/check.sh"), script)?;
+    let mut inside = Command::new("unshare");
+    inside.args(["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
+    run(inside.args(["sh", "-c", MOUNT, "sh"]).arg(place))
+}
+
 /// Installs a wheel into a fresh environment and uses it there: in a root directory with the
 /// system's Python and nothing of Rust or of these sources if this process may make one.
 pub(crate) fn check_wheel(wheel: &Path) -> anyhow::Result<()> {
     let place = empty_root("dist-wheel-root")?;
     let script = CHECK_WHEEL.replace("PACKAGES", &BESIDE_WHEEL.join(" "));
     fs::write(place.join("smoke/use.py"), USE_WHEEL)?;
-    fs::write(place.join("smoke/check.sh"), &script)?;
     let python = root().join("crates/python");
     let notebook = "first-comparison.ipynb";
     fs::copy(python.join("notebooks").join(notebook), place.join("smoke").join(notebook))?;
     let wheels = place.join("smoke/wheels");
     // Outside, with the network: the wheel and what it needs.
-    let mut download = Command::new("python3");
-    download.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check"]);
-    download.arg("--constraint").arg(python.join("tests/requirements.txt"));
-    download.args(["--only-binary=:all:", "--dest"]).arg(&wheels).arg(wheel).args(BESIDE_WHEEL);
-    run(&mut download)?;
+    let wheel = wheel.display().to_string();
+    fetch(&[&[wheel.as_str()], &BESIDE_WHEEL[..]].concat(), &wheels)?;
     if may_chroot()? {
-        let mut inside = Command::new("unshare");
-        inside.args(["--mount", "--propagation", "private", "sh", "-c", MOUNT, "sh"]).arg(&place);
-        run(&mut inside)?;
+        run_in_system(&place, &script)?;
     } else {
         let shell = script.lines().filter(|line| *line != "cd /smoke");
         let mut outside = Command::new("sh");
@@ -247,20 +189,4 @@ pub(crate) fn check_wheel(wheel: &Path) -> anyhow::Result<()> {
     }
     // The environment is a gigabyte with the packages that it was made from.
     Ok(fs::remove_dir_all(place)?)
-}
-
-#[cfg(test)]
-#[allow(non_snake_case)]
-mod tests {
-    use super::*;
-    use crate::dist::containerfile;
-
-    #[test]
-    fn container__runs_the_program_that_it_copies() {
-        let file = Container::parse(&containerfile("punctual-1.2.3")).expect("a container file");
-        assert_eq!(file.source, "punctual-1.2.3");
-        assert_eq!(file.entry, file.target);
-        assert_eq!(file.directory, "/work");
-        assert!(Container::parse("RUN make").is_err());
-    }
 }

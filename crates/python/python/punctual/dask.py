@@ -93,6 +93,9 @@ def sweep(
     are finished. Damaged parts are made again. A worker whose disk is full gets no more shards; the
     sweep fails when all are full, and the same call continues it. With `vary` and `until` it is a
     capacity search.
+
+    Ctrl-C ends the sweep and leaves the cluster of a `client` as it is: workers finish the shards that
+    they run and get no more, finished runs are kept, and the same call continues.
     """
     planned = plan(
         scenario,
@@ -174,7 +177,7 @@ class Flight(NamedTuple):
 
 class Watch:
     """Gives up shards whose only workers are lost, which the scheduler would hold for ever, and at the
-    end all that are left: after an error or an interruption, workers need not go on."""
+    end all that are left, and the plan: after an error or an interruption, workers need not go on."""
 
     def __init__(self, sweep: "Sweep", seconds: float = 2.0) -> None:
         self.sweep, self.seconds = sweep, seconds
@@ -187,8 +190,13 @@ class Watch:
     def __exit__(self, *_: Any) -> None:
         self.done.set()
         self.thread.join()
+        left = [*self.sweep.flight]
+        if self.sweep.plan is not None:
+            # A traceback, which a notebook keeps, refers to the sweep: the plan would stay at workers.
+            left.append(self.sweep.plan)
+            self.sweep.plan = None
         if self.sweep.client.status == "running":
-            self.sweep.client.cancel(list(self.sweep.flight))
+            self.sweep.client.cancel(left)
 
     def watch(self) -> None:
         waited = 0.0
