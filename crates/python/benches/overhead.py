@@ -6,8 +6,9 @@
 First a whole sweep of 200 runs as a user sees it: the wall time of `punctual.compare` with one thread
 and of `punctual.dask.sweep` on two workers, with planning, merging, figures and report; how much of a
 core the one process had, and how many cores other work on the machine left to the two workers. Then
-1,000 runs alone: by the same two workers as one task for each, which is what the two cores can do, and
-as `punctual.dask.sweep` batches them. A run takes about 20 ms of CPU time on this machine: the sizes
+1,000 runs: the CPU time that the same two workers need for half of them each as one task, which is
+what two idle cores can do, and the wall time of `punctual.dask.sweep`, again with all that it does:
+until the last task is done, and until the merged results and their report are there. A run takes about 20 ms of CPU time on this machine: the sizes
 of flows are chosen for that. Starting workers is not counted, and results are in memory (`/dev/shm`)
 where a system has that: to wait for a disk is no work, and two workers would wait at the same time.
 `--whole` and `--short` measure only one of them; `--json` prints one object.
@@ -76,6 +77,17 @@ def machine_seconds():
     return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
 
 
+def measured(client, what, /, *arguments, **options):
+    """The wall time of a call, and how many cores other work left to this process and the workers."""
+    def own_seconds():
+        return time.process_time() + sum(client.run(time.process_time).values())
+
+    others = machine_seconds() - own_seconds()
+    wall = clock(what, *arguments, **options)
+    others = machine_seconds() - own_seconds() - others
+    return wall, os.cpu_count() - others / wall
+
+
 def two_workers():
     return distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
 
@@ -85,46 +97,46 @@ def run_tasks(plan, tasks):
 
 
 def halves(client, given, runs, plan):
-    """The time that two workers need for half of the runs each, as one task."""
+    """The CPU time that each of two workers needs for half of the runs as one task, on average."""
     punctual.plan(given, plan)
     workers = list(punctual.dask.workers_of(client))
-    begun = time.monotonic()
+    begun = sum(client.run(time.process_time).values())
     futures = [
         client.submit(run_tasks, plan, list(range(half, runs, 2)), workers=[worker])
         for half, worker in enumerate(workers)
     ]
     client.gather(futures)
-    return time.monotonic() - begun
+    return (sum(client.run(time.process_time).values()) - begun) / 2
 
 
 def whole_sweep(client, place, megabytes, runs=200):
     """Wall times of a whole sweep by one thread of one process and by two workers."""
-    def own_seconds():
-        return time.process_time() + sum(client.run(time.process_time).values())
-
     given = scenario(runs, megabytes)
     options = {"progress": False}
     cpu = time.process_time()
     one = clock(punctual.compare, given, out=f"{place}/one", threads=1, **options)
     cpu = time.process_time() - cpu
-    others = machine_seconds() - own_seconds()
-    two = clock(
-        punctual.dask.sweep, given, f"{place}/plan", out=f"{place}/two", client=client, **options
-    )
-    others = machine_seconds() - own_seconds() - others
+    sweep, options["client"] = punctual.dask.sweep, client
+    two, cores = measured(client, sweep, given, f"{place}/plan", out=f"{place}/two", **options)
     return {"runs": runs, "one": one, "core": cpu / one, "two": two, "of_one": two / one,
-            "cores": os.cpu_count() - others / two, "same": is_same(f"{place}/one", f"{place}/two")}
+            "cores": cores, "same": is_same(f"{place}/one", f"{place}/two")}
 
 
 def short_runs(client, place, megabytes, runs=1000):
-    """Times of many short runs by two workers: half of them each, and in measured shards."""
+    """What two cores need for many short runs, and the times of a whole sweep of them."""
     given = scenario(runs, megabytes)
-    cores = halves(client, given, runs, f"{place}/halves")
-    punctual.plan(given, f"{place}/shards")
-    sweep = punctual.dask.Sweep(client, f"{place}/shards", True, punctual.dask.SHARD_SECONDS, None)
-    two = clock(sweep.run, None, None)
-    return {"runs": runs, "ms_each": 2000 * cores / runs, "cores": cores, "two": two,
-            "of_two_cores": cores / two}
+    ideal = halves(client, given, runs, f"{place}/halves")
+    ended = []
+
+    def progress(done, total):
+        if done == total:
+            ended.append(time.monotonic())
+
+    options = {"client": client, "out": f"{place}/merged", "progress": progress}
+    begun = time.monotonic()
+    two, cores = measured(client, punctual.dask.sweep, given, f"{place}/shards", **options)
+    return {"runs": runs, "ms_each": 2000 * ideal / runs, "ideal": ideal, "tasks": ended[0] - begun,
+            "two": two, "cores": cores, "of_two_cores": ideal / two}
 
 
 def main():
@@ -146,8 +158,10 @@ def main():
               "{two:.2f} s with {cores:.2f} cores to be had, {of_one:.2f} of one's"
               .format(100 * whole["core"], **whole))
     if short:
-        print("{runs} runs of {ms_each:.1f} ms: the cores need {cores:.1f} s, a sweep {two:.1f} s, "
-              "{0:.0f} % of two cores".format(100 * short["of_two_cores"], **short))
+        print("{runs} runs of {ms_each:.1f} ms: two cores need {ideal:.1f} s; a sweep has run them "
+              "after {tasks:.1f} s and merged them after {two:.1f} s with {cores:.2f} cores to be had, "
+              "{0:.0f} % of what two cores can do"
+              .format(100 * short["of_two_cores"], **short))
 
 
 if __name__ == "__main__":

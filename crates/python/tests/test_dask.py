@@ -207,6 +207,13 @@ def test_a_worker_of_another_build_is_named(scenario):
     assert_same("one", "two")
 
 
+def test_without_dask_the_message_says_what_to_install(scenario, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(punctual.PunctualError, match="pip install dask distributed"):
+        punctual.dask.sweep(scenario, "plan", progress=False)
+    assert not os.path.exists("plan")
+
+
 class Processes:
     """A scheduler and workers as processes of their own, which can be killed."""
 

@@ -24,14 +24,26 @@ def measured(which):
     return json.loads(subprocess.run(line, stdout=subprocess.PIPE, check=True).stdout)[which]
 
 
+IDLE = 1.94
+"""Other work that takes 0.06 of the two cores makes a sweep longer by 3 %."""
+
+
+def skip_as_busy(had):
+    pytest.skip(f"{BUSY}: of the cores that are needed, there were {', '.join(had)}")
+
+
 def test_two_workers_use_two_cores():
+    """1,000 runs of 20 ms, with planning, merging, figures and report."""
     turns = []
     # Other work on the machine disturbs a measurement; it can only make the workers look slower.
     for _ in range(3):
         turns.append(measured("short"))
         if turns[-1]["of_two_cores"] >= 0.7:
             return
-    pytest.fail(f"less than 70 % of what two cores can do: {turns}")
+    idle = [turn for turn in turns if turn["cores"] >= IDLE]
+    if not idle:
+        skip_as_busy(f"{turn['cores']:.2f} of 2" for turn in turns)
+    pytest.fail(f"less than 70 % of what two idle cores can do: {idle}")
 
 
 def test_two_workers_need_at_most_0_6_of_the_time_of_one_process():
@@ -48,11 +60,7 @@ def test_two_workers_need_at_most_0_6_of_the_time_of_one_process():
         # Without a core to itself, one process looks slower than it is.
         if turn["core"] >= 0.95 and turn["of_one"] <= 0.6:
             return
-    # Other work that takes 0.06 of the two cores makes the sweep longer by 3 %.
-    idle = [turn for turn in turns if turn["core"] >= 0.95 and turn["cores"] >= 1.94]
+    idle = [turn for turn in turns if turn["core"] >= 0.95 and turn["cores"] >= IDLE]
     if not idle:
-        had = ("{core:.2f} and {cores:.2f}".format(**turn) for turn in turns)
-        pytest.skip(
-            f"{BUSY}: of one and two cores that are needed, there were " + ", ".join(had)
-        )
+        skip_as_busy("{core:.2f} of 1 and {cores:.2f} of 2".format(**turn) for turn in turns)
     pytest.fail(f"two workers took more than 0.6 of one process's time on idle cores: {idle}")

@@ -43,8 +43,13 @@ const LEVELS: usize = 3;
 /// The directory of results that a path is or lies in: the nearest one that has a lock file.
 pub fn results_around(path: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(path).ok()?;
-    let around = path.ancestors().take(LEVELS + 1).find(|dir| dir.join(LOCK_FILE).is_file());
-    around.map(Path::to_owned)
+    path.ancestors().take(LEVELS + 1).find(|dir| has_lock_file(dir)).map(Path::to_owned)
+}
+
+/// Whether a directory has a lock file of ours, which is empty. Others write the number of their
+/// process into files of this name.
+fn has_lock_file(dir: &Path) -> bool {
+    fs::metadata(dir.join(LOCK_FILE)).is_ok_and(|file| file.is_file() && file.len() == 0)
 }
 
 #[cfg(test)]
@@ -64,5 +69,15 @@ mod tests {
         assert!(matches!(error, WriteError::Locked(_)), "{error}");
         drop(first);
         DirLock::take(&dir).unwrap();
+    }
+    #[test]
+    fn a_lock_file_of_another_program_makes_no_results() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join(LOCK_FILE), "4711").unwrap();
+        let dir = place.path().join("results");
+        fs::create_dir_all(&dir).unwrap();
+        assert_eq!(results_around(&dir), None);
+        drop(DirLock::take(&dir).unwrap());
+        assert_eq!(results_around(&dir), Some(fs::canonicalize(&dir).unwrap()));
     }
 }

@@ -97,6 +97,12 @@ def sweep(
     Ctrl-C ends the sweep and leaves the cluster of a `client` as it is: workers finish the shards that
     they run and get no more, finished runs are kept, and the same call continues.
     """
+    try:
+        from distributed import Client  # type: ignore[import-not-found]
+    except ModuleNotFoundError as error:
+        raise PunctualError(
+            "punctual.dask needs the packages dask and distributed: pip install dask distributed"
+        ) from error
     planned = plan(
         scenario,
         directory,
@@ -111,8 +117,6 @@ def sweep(
     where = os.path.abspath(planned["directory"])
     own = None
     if client is None:
-        from distributed import Client  # type: ignore[import-not-found]
-
         own = local_cluster()
         client = Client(own)
     try:
