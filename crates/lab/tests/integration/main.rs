@@ -18,3 +18,4 @@ mod oldi;
 mod optimal;
 mod papers;
 mod queues;
+mod threads;

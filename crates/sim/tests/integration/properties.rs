@@ -15,6 +15,10 @@ use punctual_sim::{
 };
 use punctual_transports::AnyTransport;
 use punctual_transports::d3::{CapacityRule, D3CommonConfig, D3Config, QueueMeasure};
+use punctual_workload::{
+    Arrivals, DeadlineChange, Deadlines, Gap, HostsView, LoopSpec, Pattern, Sizes, TrafficSpec,
+    build,
+};
 
 const NAMES: [&str; 14] = [
     "tcp",
@@ -198,6 +202,71 @@ fn case() -> impl Strategy<Value = Case> {
                 seed,
             }
         })
+}
+
+/// What concerns several threads besides.
+#[derive(Debug, Clone, Copy)]
+struct Others {
+    /// Whether switches are lossless, with little room before they pause links.
+    is_lossless: bool,
+    /// The gap between flows of closed loops instead of the case's flows, in µs; none if 0.
+    loop_gap_us: u64,
+    /// Every so many flows are background; none if 0.
+    background: usize,
+    /// When deadlines change, in µs after a flow's start, and to what; 0 is to none.
+    deadline_change_us: Option<(u64, u64)>,
+}
+
+fn others() -> impl Strategy<Value = Others> {
+    let gap = prop::sample::select(vec![0u64, 0, 1, 3, 20]);
+    let change = prop::option::of((0u64..200, 0u64..400));
+    (prop::bool::weighted(0.3), gap, 0usize..4, change).prop_map(
+        |(is_lossless, loop_gap_us, background, deadline_change_us)| Others {
+            is_lossless,
+            loop_gap_us,
+            background,
+            deadline_change_us,
+        },
+    )
+}
+
+impl Others {
+    fn apply_to(&self, setup: &mut Setup) {
+        // Elsewhere ports may pause each other for ever.
+        if self.is_lossless && setup.network.rack_size().is_some() {
+            setup.port_queues = Vec::new();
+            setup.switch_queue = QueueSpec::Lossless {
+                buffer: Bytes::new(60_000),
+                pause_above: Bytes::new(6_000),
+                resume_below: Bytes::new(3_000),
+                mark_above: None,
+                red: None,
+            };
+        }
+        if self.loop_gap_us > 0 {
+            let gap = Gap::Fixed(Duration::from_micros(self.loop_gap_us));
+            let spec = TrafficSpec {
+                arrivals: Arrivals::ClosedLoop(LoopSpec { connections: 1, gap }),
+                deadlines: Deadlines::Uniform(US, US * 400),
+                limit: Some(40),
+                ..TrafficSpec::new(
+                    Pattern::Random,
+                    Sizes::Uniform(Bytes::new(1), Bytes::new(40_000)),
+                )
+            };
+            let view = HostsView::uniform(setup.network.hosts, GBPS10, None);
+            let end = Duration::from_millis(100);
+            setup.workload = build(&[spec], &view, end, setup.seed).expect("a workload");
+        } else if self.background > 0 {
+            let flows = setup.workload.flows.iter_mut().step_by(self.background);
+            flows.for_each(|flow| flow.background = true);
+        }
+        if let Some((after, to)) = self.deadline_change_us {
+            let deadline = (to > 0).then(|| Duration::from_micros(to));
+            let change = DeadlineChange { after: Duration::from_micros(after), deadline };
+            setup.workload.deadline_changes = vec![Some(change)];
+        }
+    }
 }
 
 /// Everything that happens to links, in order of time.
@@ -392,18 +461,20 @@ proptest! {
     // Fewer, because eight threads take turns on the processors of most machines.
     #![proptest_config(ProptestConfig::with_cases(punctual_testkit::cases(50)))]
 
-    /// Several threads affect the speed alone, also where a run is cut off or ends when its flows
-    /// have ended.
+    /// Several threads affect the speed alone: mixes of transports, faults, pauses, closed loops,
+    /// changed deadlines, a run that is cut off or ends when its flows have ended.
     #[test]
     fn threads_change_nothing(
         case in case(),
         cut_us in 1u64..3_000,
         measured_us in 0u64..200,
         when_done: bool,
+        others in others(),
     ) {
         let at = |us| Instant::ZERO + Duration::from_micros(us);
         let outcome = |windows, threads, cut: bool| {
             let mut setup = setup_of(&case);
+            others.apply_to(&mut setup);
             setup.engine = EngineOptions { windows: Some(windows), threads };
             setup.check = false;
             if cut {
