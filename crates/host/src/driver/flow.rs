@@ -91,6 +91,8 @@ pub(super) struct Flow {
 pub(super) struct Parked {
     pub(super) packet: Packet,
     pub(super) block: Option<ExtBlock>,
+    /// Where its data begins in the flow.
+    pub(super) offset: u64,
     pub(super) payload: Vec<u8>,
 }
 

@@ -240,17 +240,17 @@ impl<S: WireSet> Driver<S> {
             && !flags.has(PacketFlags::BOUNCED)
             && !app.has_room(id, data.range)
         {
-            return Err(self.park(&packet, block, datagram.payload, app));
+            return Err(self.park((packet, block, datagram.payload), data.range.offset, app));
         }
         Ok(Some((packet, block, datagram.payload)))
     }
 
-    /// Keeps a packet until the application has room for it. Returns the name of the reason.
+    /// Keeps a packet with data at `offset` until the application has room for it. Returns the name
+    /// of the reason.
     fn park<A: Application>(
         &mut self,
-        packet: &Packet,
-        block: Option<ExtBlock>,
-        payload: &[u8],
+        (packet, block, payload): Arrived<'_>,
+        offset: u64,
         app: &mut A,
     ) -> &'static str {
         let id = packet.flow;
@@ -258,14 +258,15 @@ impl<S: WireSet> Driver<S> {
         if app.holds_up(id) {
             flow.progress_at = self.now;
         }
-        let is_same = |parked: &Parked| parked.packet.header == packet.header;
+        // The same data sent again takes no more memory. Packets of a flow do not overlap.
+        let is_same = |parked: &Parked| parked.offset == offset;
         if flow.parked.len() >= PARKED_MAX || flow.parked.iter().any(is_same) {
             return "no_room";
         }
         if !app.park(id, Parked::memory(payload)) {
             return "no_memory";
         }
-        flow.parked.push(Parked { packet: *packet, block, payload: payload.to_vec() });
+        flow.parked.push(Parked { packet, block, offset, payload: payload.to_vec() });
         "parked"
     }
 
@@ -279,7 +280,7 @@ impl<S: WireSet> Driver<S> {
         let lane = flow.lane;
         let mut parked = core::mem::take(&mut flow.parked);
         let mut result = Ok(());
-        parked.retain(|Parked { packet, block, payload }| {
+        parked.retain(|Parked { packet, block, payload, .. }| {
             let range = self.lanes[lane].codec.data_of(packet).map(|data| data.range);
             let fits = result.is_ok() && range.is_some_and(|range| app.has_room(id, range));
             if fits {

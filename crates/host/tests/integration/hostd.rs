@@ -377,9 +377,9 @@ fn limits__a_slow_client_delays_nobody_else() {
         let memories = stats.clients.iter().map(|client| client.receive_memory).max();
         assert!(memories.is_none_or(|memory| memory <= LIMIT), "{stats:?}");
         // Messages that are held keep the bytes of a packet or so, and those whose first bytes have
-        // not arrived are few. Up to 128 packets of each wait for room: 1,500 B and what describes
-        // them.
-        let each = 10_000 + 128 * 2_000;
+        // not arrived are few. The first window of each waits for room: 30 packets of 1,500 B and
+        // what describes them.
+        let each = 10_000 + 30 * 2_000;
         assert!(stats.receive_memory <= 2 * LIMIT + (COUNT as usize) * each + BYTES, "{stats:?}");
     }
     let mut numbers: Vec<u64> = (0..COUNT)

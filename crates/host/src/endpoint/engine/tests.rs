@@ -189,7 +189,8 @@ impl Attacked {
         let header = NdpHeader {
             seq,
             cumulative: 10_000_000,
-            sent_at: 0,
+            // A packet that is sent again has another time.
+            sent_at: u64::from(payload) << 20,
             pull: 0,
             path: 0,
             kind: kind::DATA,
@@ -299,6 +300,19 @@ fn parked__data_behind_unread_data_stays() {
     let sent = (0..FAR).flat_map(|seq| [seq as u8; SEGMENT as usize]).skip(Prologue::BYTES);
     assert!(read == sent.collect::<Vec<u8>>(), "{} bytes", read.len());
     assert_eq!(attacked.memory(), 1 << 16, "only the buffer is counted now");
+}
+
+/// Data that is sent again while it waits for room takes no memory again.
+#[test]
+fn parked__copies_take_no_memory() {
+    let mut attacked = Attacked::new();
+    attacked.send(1, FAR, 1);
+    let before = attacked.memory();
+    for copy in 2..40 {
+        attacked.send(1, FAR, copy);
+    }
+    assert_eq!((attacked.dropped("parked"), attacked.dropped("no_room")), (1, 38));
+    assert_eq!(attacked.memory(), before);
 }
 
 /// Packets that wait for room take memory as buffers do.
