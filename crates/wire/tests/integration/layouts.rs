@@ -133,5 +133,14 @@ fn dissector__has_every_field_at_its_place() {
             expected.push((format!("{group}{}", field.name), field.at, field.bytes, field.mask));
         }
     }
-    assert_eq!(lua_fields(&read("tools/wireshark/punctual.lua")), expected);
+    // The dissector also names what no table of layouts has: reserved bits of transports' headers,
+    // the packet number of keyed packets, and what precedes a message's data.
+    let is_of_layouts = |name: &str| {
+        let reserved = ["ndp.reserved", "d3.reserved_flags", "pdq.reserved_flags", "pdq.reserved"];
+        let begins = ["opening.", "prologue."].iter().any(|group| name.starts_with(group));
+        !(begins || reserved.contains(&name) || name == "number")
+    };
+    let mut named = lua_fields(&read("tools/wireshark/punctual.lua"));
+    named.retain(|field| is_of_layouts(&field.0));
+    assert_eq!(named, expected);
 }
