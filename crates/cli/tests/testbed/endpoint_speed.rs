@@ -86,22 +86,11 @@ enum Aim {
     AtLeast(f64),
 }
 
-/// Medians of one measurement, repeated on a quiet machine, differ by up to a tenth.
-const NOISE: f64 = 1.1;
-
 impl Aim {
     fn is_met(self, measured: f64) -> bool {
         match self {
             Aim::AtMost(most) => measured <= most,
             Aim::AtLeast(least) => measured >= least,
-        }
-    }
-
-    /// Whether it is met however the noise falls.
-    fn is_met_surely(self, measured: f64) -> bool {
-        match self {
-            Aim::AtMost(_) => self.is_met(measured * NOISE),
-            Aim::AtLeast(_) => self.is_met(measured / NOISE),
         }
     }
 }
@@ -112,20 +101,16 @@ fn is_listed(id: &str) -> bool {
     page.lines().any(|line| line.starts_with(&format!("| `{id}` |")))
 }
 
-/// Holds a value to its aim. A missed aim must be listed in docs/endpoint.md, and an aim that is met
-/// surely must not.
+/// Holds a value to its aim. A missed aim must be listed in docs/endpoint.md. One that is listed may be
+/// met: times differ between machines, and the list is of all on which it was missed.
 fn check_aim(work: &OtherWork, id: &str, measured: f64, aim: Aim) {
-    let listed = if is_listed(id) { ", listed as missed" } else { "" };
     let met = if aim.is_met(measured) { "met" } else { "missed" };
+    let listed = if is_listed(id) { ", listed as missed" } else { "" };
     println!("{id}: {measured:.2}, {met}{listed}");
-    let table = "docs/endpoint.md, \"Aims that are missed\"";
-    if is_listed(id) {
-        let failure = format!("{id}: {measured:.2} meets its aim: remove its row in {table}");
-        work.check(!aim.is_met_surely(measured), failure);
-    } else {
-        let failure = format!("{id}: {measured:.2} misses its aim and has no row in {table}");
-        work.check(aim.is_met(measured), failure);
-    }
+    let failure = format!(
+        "{id}: {measured:.2} misses its aim and has no row in docs/endpoint.md, \"Aims that are missed\""
+    );
+    work.check(aim.is_met(measured) || is_listed(id), failure);
 }
 
 /// A request and its response of 1 KB take at most 1.4 times a bare UDP exchange, and less than with a
