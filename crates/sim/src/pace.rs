@@ -32,7 +32,7 @@ impl WindowEvents {
 }
 
 impl WindowEvents {
-    /// The same events if one thread has handled them.
+    /// The same run on one thread.
     pub(crate) fn by_one(self) -> Self {
         WindowEvents { busiest: self.all, ..self }
     }

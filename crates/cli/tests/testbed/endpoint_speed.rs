@@ -86,11 +86,22 @@ enum Aim {
     AtLeast(f64),
 }
 
+/// Medians of one measurement, repeated on a quiet machine, differ by up to a tenth.
+const NOISE: f64 = 1.1;
+
 impl Aim {
     fn is_met(self, measured: f64) -> bool {
         match self {
             Aim::AtMost(most) => measured <= most,
             Aim::AtLeast(least) => measured >= least,
+        }
+    }
+
+    /// Whether it is met however the noise falls.
+    fn is_met_surely(self, measured: f64) -> bool {
+        match self {
+            Aim::AtMost(_) => self.is_met(measured * NOISE),
+            Aim::AtLeast(_) => self.is_met(measured / NOISE),
         }
     }
 }
@@ -101,21 +112,26 @@ fn is_listed(id: &str) -> bool {
     page.lines().any(|line| line.starts_with(&format!("| `{id}` |")))
 }
 
-/// Holds a value to its aim. A missed aim must be listed in docs/endpoint.md. One that is listed may be
-/// met: times differ between machines, and the list is of all on which it was missed.
+/// Holds a value to its aim. A missed aim must be listed in docs/endpoint.md, and an aim that is met
+/// surely must not.
 fn check_aim(work: &OtherWork, id: &str, measured: f64, aim: Aim) {
-    let met = if aim.is_met(measured) { "met" } else { "missed" };
     let listed = if is_listed(id) { ", listed as missed" } else { "" };
+    let met = if aim.is_met(measured) { "met" } else { "missed" };
     println!("{id}: {measured:.2}, {met}{listed}");
-    let failure = format!(
-        "{id}: {measured:.2} misses its aim and has no row in docs/endpoint.md, \"Aims that are missed\""
-    );
-    work.check(aim.is_met(measured) || is_listed(id), failure);
+    let table = "docs/endpoint.md, \"Aims that are missed\"";
+    if is_listed(id) {
+        let failure = format!("{id}: {measured:.2} meets its aim: remove its row in {table}");
+        work.check(!aim.is_met_surely(measured), failure);
+    } else {
+        let failure = format!("{id}: {measured:.2} misses its aim and has no row in {table}");
+        work.check(aim.is_met(measured), failure);
+    }
 }
 
 /// A request and its response of 1 KB take at most 1.4 times a bare UDP exchange, and less than with a
 /// new TCP connection or Fast Open. Bulk reaches half of plain sendmmsg and recvmmsg. Both hold at
-/// 1,500 and at 9,000 B, wherever the two processes run and however they wait.
+/// 1,500 and at 9,000 B, wherever the two processes run and however they wait. Medians of three
+/// measurements.
 #[test]
 #[ignore = "namespaces: cargo xtask test testbed"]
 fn speed__of_requests_and_bulk_beside_udp_and_tcp() {
@@ -134,17 +150,21 @@ fn speed__of_requests_and_bulk_beside_udp_and_tcp() {
         // Each measurement leaves 6,000 TCP ports in TIME-WAIT, of the 28,000 that a namespace has.
         let mut pair = Pair::new();
         let work = OtherWork::watch();
-        let report = pair.perf(&flags, &["--count", "3000"]);
-        let ours = p50(&report, "NDP");
+        let reports = [(); 3].map(|()| pair.perf(&flags, &["--count", "3000"]));
+        let median_of = |ratio: &dyn Fn(&serde_json::Value) -> f64| {
+            let mut ratios = reports.each_ref().map(ratio);
+            ratios.sort_by(f64::total_cmp);
+            ratios[1]
+        };
         for (id, other, aim) in [
             ("over-udp", "UDP, bare", Aim::AtMost(1.4)),
             ("over-new-tcp", "TCP, new connections", Aim::AtMost(1.0)),
             ("over-fast-open", "TCP, Fast Open", Aim::AtMost(1.0)),
         ] {
-            let ratio = ours / p50(&report, other);
+            let ratio = median_of(&|report| p50(report, "NDP") / p50(report, other));
             check_aim(&work, &format!("request-{id}-{place}-{mtu}"), ratio, aim);
         }
-        let share = gbps(&report, "NDP") / gbps(&report, "UDP, sendmmsg");
+        let share = median_of(&|report| gbps(report, "NDP") / gbps(report, "UDP, sendmmsg"));
         check_aim(&work, &format!("bulk-{place}-{mtu}"), share, Aim::AtLeast(0.5));
     }
 }

@@ -136,13 +136,13 @@ fn dctcp_takes_tens_of_ms_to_recover_from_behind_a_deep_nic() {
             );
             if deep {
                 // More than the line carries in a millisecond had waited for a hole to be filled.
-                assert!(most > 10.1 && again > 0, "{back}, {most}");
+                assert!(most > 10.1 && again > 30, "{back}, {most}, {again}");
             } else {
-                assert!(most < 10.1 && again == 0, "{back}, {most}, {again}");
+                assert!(back < 15 && most < 10.1 && again == 0, "{back}, {most}, {again}");
             }
         }
         backs.sort_unstable();
-        assert_eq!(backs[2] >= 20, deep, "the median is tens of ms: {backs:?}");
+        assert_eq!((20..60).contains(&backs[2]), deep, "the median is tens of ms: {backs:?}");
     }
 }
 
